@@ -93,7 +93,7 @@ class Toolset(_Toolset):
         return calls
 
     def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
-        return [{"role": "user", "content": [_result(answer) for answer in answers]}]
+        return [{"role": "user", "content": [_result(response) for response in answers]}]
 
     def _content(self, part: Part) -> dict[str, Any]:
         return _block(part)
@@ -111,13 +111,13 @@ def _blocks(response: Any) -> list[Any] | None:
     return [] if isinstance(content, str) else typed_entries(content, _FOREIGN)
 
 
-def _result(answer: Answer) -> dict[str, Any]:
+def _result(response: Answer) -> dict[str, Any]:
     block: dict[str, Any] = {
         "type": "tool_result",
-        "tool_use_id": answer.call.id,
-        "content": [_block(part) for part in answer.parts],
+        "tool_use_id": response.call.id,
+        "content": [_block(part) for part in response.parts],
     }
-    if answer.is_error:
+    if response.is_error:
         block["is_error"] = True
     return block
 

@@ -97,7 +97,7 @@ class CodeSearch(ToolSearch):
         """One tool as it is called; without its description and types where it is too long."""
         if not arguments:
             return signature_of(tool)
-        return f"await {self._shown[tool.qualified_name]}(...): {arguments}"
+        return f"await {self._new_names[tool.qualified_name]}(...): {arguments}"
 
 
 async def run_code(

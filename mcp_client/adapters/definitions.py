@@ -108,9 +108,9 @@ class Dialect:
         too_large = exceeded(schema) if strict else None
         if too_large is not None:
             raise Unsuitable(too_large)
-        shown = _unmarked(schema)
-        undo = Restoration(schema, names, strict) if names or shown != schema else None
-        return Definition(shown, notes.sentences(), undo, strict)
+        visible = _unmarked(schema)
+        undo = Restoration(schema, names, strict) if names or visible != schema else None
+        return Definition(visible, notes.sentences(), undo, strict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

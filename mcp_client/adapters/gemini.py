@@ -107,7 +107,7 @@ class Toolset(_Toolset):
         return calls
 
     def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
-        parts = [{"function_response": _response(answer)} for answer in answers]
+        parts = [{"function_response": _response(response)} for response in answers]
         return [{"role": "user", "parts": parts}]
 
     def _content(self, part: Part) -> dict[str, Any]:
@@ -165,15 +165,15 @@ def _is_function_call(part: Any) -> bool:
     return has(part, "args") or (isinstance(part, Mapping) and part.keys() <= {"id", "name"})
 
 
-def _response(answer: Answer) -> dict[str, Any]:
-    key = "error" if answer.is_error else "output"
+def _response(response: Answer) -> dict[str, Any]:
+    key = "error" if response.is_error else "output"
     found: dict[str, Any] = {
-        "name": answer.call.shown_name.strip() or answer.call.name.strip() or _NAMELESS,
-        "response": {key: answer.text},
+        "name": response.call.shown_name.strip() or response.call.name.strip() or _NAMELESS,
+        "response": {key: response.text},
     }
-    if answer.call.id:
-        found["id"] = answer.call.id
-    media = [_inline(part) for part in answer.media]
+    if response.call.id:
+        found["id"] = response.call.id
+    media = [_inline(part) for part in response.media]
     return {**found, "parts": media} if media else found
 
 

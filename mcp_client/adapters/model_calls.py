@@ -34,7 +34,7 @@ _MAX_LISTED = 20
 _MAX_COMPARED = 1_000
 _MAX_NAME_CHARS = 128
 _MAX_NEAREST = 3
-_SHOWN_KEYS = 6
+_MAX_LISTED_KEYS = 6
 _MAX_KEY_CHARS = 40
 
 
@@ -147,8 +147,8 @@ def _got(response: Any) -> str:
     if member(response, "error") is not None or member(response, "type") == "error":
         return "the response is an error of the provider"
     if isinstance(response, Mapping):
-        keys = [repr(str(key)[:_MAX_KEY_CHARS]) for key in list(response)[:_SHOWN_KEYS]]
-        more = ", ..." if len(response) > _SHOWN_KEYS else ""
+        keys = [repr(str(key)[:_MAX_KEY_CHARS]) for key in list(response)[:_MAX_LISTED_KEYS]]
+        more = ", ..." if len(response) > _MAX_LISTED_KEYS else ""
         return (
             f"the response is a {kind} of {', '.join(keys)}{more}" if keys else f"an empty {kind}"
         )
@@ -191,13 +191,13 @@ def _wrong(reason: str) -> str:
 
 def unknown_tool(name: str, names: Sequence[str], advice: str = "") -> str:
     """Return the text for a model that calls the unknown tool ``name``; ``names`` exist."""
-    said = f"Nothing was sent. Unknown tool '{safe_text(name, _MAX_NAME_CHARS)}'."
+    text = f"Nothing was sent. Unknown tool '{safe_text(name, _MAX_NAME_CHARS)}'."
     near = _near(name, names)
     if near:
-        said += f" Did you mean {' or '.join(near)}?"
+        text += f" Did you mean {' or '.join(near)}?"
     elif names and len(names) <= _MAX_LISTED and not advice:
-        said += f" The tools are: {', '.join(names)}."
-    return f"{said} {advice}".rstrip()
+        text += f" The tools are: {', '.join(names)}."
+    return f"{text} {advice}".rstrip()
 
 
 def _near(name: str, names: Sequence[str]) -> list[str]:

@@ -81,8 +81,8 @@ class ModelTools:
         own += ["run_code"] if runs_code else []
         self._always = self._matching(options.get("always", ()))
         wanted = [name for name in self.tools if not runs_code or name in self._always]
-        shown = legal_names(wanted, letter_first=shape.letter_first, reserved=own)
-        self.names: dict[str, str] = {new: name for name, new in shown.items()}
+        new_names = legal_names(wanted, letter_first=shape.letter_first, reserved=own)
+        self.names: dict[str, str] = {new: name for name, new in new_names.items()}
         """The names that a model is shown, each with the qualified name of its tool."""
         self.search: ToolSearch | None = None
         self.code: CodeSearch | None = None

@@ -107,15 +107,15 @@ class OfficialSession:
     @property
     def initialize_result(self) -> Any:
         """The ``InitializeResult``, which in the stateless era is made of ``server/discover``."""
-        said = plain(self._session.server_response)
+        plain_response = plain(self._session.server_response)
         info = self._session.server_info
-        said.setdefault("protocolVersion", self._session.protocol_version)
-        said.setdefault("capabilities", {})
-        if not isinstance(said.get("serverInfo"), dict):
-            said["serverInfo"] = {} if info is None else info.to_wire()
+        plain_response.setdefault("protocolVersion", self._session.protocol_version)
+        plain_response.setdefault("capabilities", {})
+        if not isinstance(plain_response.get("serverInfo"), dict):
+            plain_response["serverInfo"] = {} if info is None else info.to_wire()
         for member in ("name", "version"):
-            said["serverInfo"].setdefault(member, "")
-        return self._types.InitializeResult.model_validate(said)
+            plain_response["serverInfo"].setdefault(member, "")
+        return self._types.InitializeResult.model_validate(plain_response)
 
     def get_server_capabilities(self) -> Any:
         """Return the ``ServerCapabilities``."""
@@ -163,11 +163,11 @@ class OfficialSession:
     async def list_tools(self, cursor: str | None = None, *, params: Any = None) -> Any:
         """Return every tool as a ``ListToolsResult``."""
         tools = await self._all(lambda session: session.list_tools(), cursor, params)
-        shown = [
+        listed = [
             {**tool.raw, "inputSchema": tool.input_schema} if tool.bound else tool.raw
             for tool in tools
         ]
-        return self._listed("ListToolsResult", "tools", "Tool", shown, tools.meta)
+        return self._listed("ListToolsResult", "tools", "Tool", listed, tools.meta)
 
     async def call_tool(
         self,
@@ -212,8 +212,8 @@ class OfficialSession:
     def _refusal(self, error: McpError) -> Any:
         text = explain(error, "There is no tool with that name.")
         why = text.removeprefix(_NOT_SENT).strip().rstrip(".")
-        said = f"refused: {why}" if error.follows else f"refused: {why}; nothing was sent"
-        content = [{"type": "text", "text": said}]
+        text = f"refused: {why}" if error.follows else f"refused: {why}; nothing was sent"
+        content = [{"type": "text", "text": text}]
         return self._types.CallToolResult.model_validate({"content": content, "isError": True})
 
     @property
@@ -285,8 +285,10 @@ class OfficialSession:
         context_arguments: Mapping[str, str] | None = None,
     ) -> Any:
         """Return what the server suggests for an argument as a ``CompleteResult``."""
-        given = ref.model_dump(by_alias=True, mode="json", exclude_none=True)
-        found = await self._do(lambda session: session.complete(given, argument, context_arguments))
+        arguments = ref.model_dump(by_alias=True, mode="json", exclude_none=True)
+        found = await self._do(
+            lambda session: session.complete(arguments, argument, context_arguments)
+        )
         return self._types.CompleteResult.model_validate(plain(found.raw))
 
     # ------------------------------------------------------------------- within
@@ -311,10 +313,10 @@ class OfficialSession:
         self, work: Callable[[Session], Awaitable[T]], cursor: str | None, params: Any
     ) -> T:
         """Do ``work``, which gives a whole list. Raises the SDK's error for a cursor."""
-        given = cursor if cursor is not None else getattr(params, "cursor", None)
-        if given is not None:
-            said = "no cursor is valid: a list has all its pages"
-            raise official_error(INVALID_PARAMS, said)
+        asked = cursor if cursor is not None else getattr(params, "cursor", None)
+        if asked is not None:
+            text = "no cursor is valid: a list has all its pages"
+            raise official_error(INVALID_PARAMS, text)
         return await self._do(work)
 
     def _listed(
@@ -366,11 +368,11 @@ class OfficialTasks:
                 INVALID_REQUEST, "the tool completed at once: there is no task", None
             )
         inner._tasks[task.id] = task, datetime.now(UTC).isoformat()
-        return self._types.CreateTaskResult(task=self._shown(task, self._types.Task))
+        return self._types.CreateTaskResult(task=self._wire_task(task, self._types.Task))
 
     async def get_task(self, task_id: str) -> Any:
         """Return the ``GetTaskResult``: the status as the server reported it last."""
-        return self._shown(self._found(task_id), self._types.GetTaskResult)
+        return self._wire_task(self._found(task_id), self._types.GetTaskResult)
 
     async def get_task_result(self, task_id: str, result_type: Any = None) -> Any:
         """Wait for the task and return its result."""
@@ -383,7 +385,7 @@ class OfficialTasks:
         """Ask the server to cancel the task."""
         task = self._found(task_id)
         await self._session._do(lambda _: task.cancel())
-        return self._shown(task, self._types.CancelTaskResult)
+        return self._wire_task(task, self._types.CancelTaskResult)
 
     async def poll_task(self, task_id: str) -> AsyncIterator[Any]:
         """Wait for the end of the task; yield its status before and after."""
@@ -401,7 +403,7 @@ class OfficialTasks:
             raise official_error(INVALID_PARAMS, "this session started no task with that id")
         return self._session._tasks[task_id][0]
 
-    def _shown(self, task: Any, kind: Any) -> Any:
+    def _wire_task(self, task: Any, kind: Any) -> Any:
         ttl, now = task._run.state.ttl, datetime.now(UTC).isoformat()
         return kind.model_validate(
             {

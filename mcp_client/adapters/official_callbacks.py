@@ -96,10 +96,10 @@ def handlers(
 
 def _wire(result: Any) -> Any:
     """Return what a callback gave as plain JSON. Raises the error that it gave in its place."""
-    said = result.model_dump(by_alias=True, mode="json", exclude_none=True)
-    if "code" in said and "message" in said and "action" not in said:
-        raise RuntimeError(f"the callback returned an error: {said['message']}")
-    return said
+    response = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    if "code" in response and "message" in response and "action" not in response:
+        raise RuntimeError(f"the callback returned an error: {response['message']}")
+    return response
 
 
 def _parser(kind: Any) -> Callable[[Any], Any]:
@@ -114,6 +114,6 @@ def _context() -> Any:
     if hasattr(session, "ClientRequestContext"):
         return session.ClientRequestContext(session=None, request_id=0)
     kind = official("shared.context").RequestContext
-    given = {"request_id": 0, "meta": None, "session": None, "lifespan_context": None}
+    fields = {"request_id": 0, "meta": None, "session": None, "lifespan_context": None}
     known = inspect.signature(kind).parameters
-    return kind(**{name: value for name, value in given.items() if name in known})
+    return kind(**{name: value for name, value in fields.items() if name in known})

@@ -114,20 +114,20 @@ class Toolset(_Toolset):
 
     def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = []
-        shown: list[Part] = [_OF_RESULTS]
+        images: list[Part] = [_OF_RESULTS]
         count = 0
-        for answer in answers:
+        for response in answers:
             texts: list[str] = []
-            for part in answer.parts:
+            for part in response.parts:
                 if isinstance(part, Media):
                     count += 1
-                    name = safe_text(answer.call.shown_name or answer.call.name, 128)
-                    shown += [f"Image {count}, from the result of {name}:", part]
+                    name = safe_text(response.call.shown_name or response.call.name, 128)
+                    images += [f"Image {count}, from the result of {name}:", part]
                     part = f"[image {count} is in the user message after the results]"
                 texts.append(part)
             content = "\n".join(texts)
-            messages.append({"role": "tool", "tool_call_id": answer.call.id, "content": content})
-        return [*messages, self._message("user", shown)] if count else messages
+            messages.append({"role": "tool", "tool_call_id": response.call.id, "content": content})
+        return [*messages, self._message("user", images)] if count else messages
 
     def _content(self, part: Part) -> dict[str, Any]:
         if not isinstance(part, Media):

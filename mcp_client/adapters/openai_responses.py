@@ -66,8 +66,12 @@ class Toolset(_Toolset):
 
     def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
         return [
-            {"type": "function_call_output", "call_id": answer.call.id, "output": _output(answer)}
-            for answer in answers
+            {
+                "type": "function_call_output",
+                "call_id": response.call.id,
+                "output": _output(response),
+            }
+            for response in answers
         ]
 
     def _content(self, part: Part) -> dict[str, Any]:
@@ -77,8 +81,8 @@ class Toolset(_Toolset):
         return message(role, parts, self._content)
 
 
-def _output(answer: Answer) -> str | list[dict[str, Any]]:
-    return list(map(_part, answer.parts)) if any(answer.media) else answer.text
+def _output(response: Answer) -> str | list[dict[str, Any]]:
+    return list(map(_part, response.parts)) if any(response.media) else response.text
 
 
 def _part(part: Part) -> dict[str, Any]:

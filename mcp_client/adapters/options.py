@@ -108,8 +108,10 @@ def _check_search(name: str, value: object) -> None:
 
 
 def _check_globs(name: str, value: object) -> None:
-    given = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else (None,)
-    if not all(type(one) is str for one in given):
+    patterns = (
+        value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else (None,)
+    )
+    if not all(type(one) is str for one in patterns):
         raise ConfigError(f"{name}={value!r}: give a list of globs, such as ['files__*']")
 
 

@@ -254,14 +254,14 @@ def _keep(storage: Storage, key: str, record: Object) -> None:
 # --------------------------------------------------------------------------- as JSON
 
 
-def _stored(answer: Answer, outcome: object, key: str | None) -> Object:
-    call = answer.call
+def _stored(response: Answer, outcome: object, key: str | None) -> Object:
+    call = response.call
     row = {"id": call.id, "name": call.name, "shown_name": call.shown_name}
     if isinstance(outcome, CallPending):
         run_log = getattr(outcome, "run_log", None)
         row |= {} if run_log is None else _progress_of(run_log)
         return {**row, "state": _WAITS, "key": key, "arguments": canonical(call.arguments)}
-    return {**row, **_answered(answer)}
+    return {**row, **_answered(response)}
 
 
 def _model_call(row: Object) -> ModelCall:
@@ -280,14 +280,14 @@ def _progress_of(run_log: Object) -> Object:
     return {"past": run_log}
 
 
-def _answered(answer: Answer) -> Object:
+def _answered(response: Answer) -> Object:
     parts = [
         part
         if isinstance(part, str)
         else {"mime_type": part.mime_type, "data": b64encode(part.data).decode()}
-        for part in answer.parts
+        for part in response.parts
     ]
-    return {"state": _ANSWERED, "parts": parts, "is_error": answer.is_error}
+    return {"state": _ANSWERED, "parts": parts, "is_error": response.is_error}
 
 
 def _answer(row: Object) -> Answer:

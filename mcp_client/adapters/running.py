@@ -121,7 +121,7 @@ class Runner:
         if options or prefix is not None:
             check_run_options(options, target, prefix)
         limits: Limits = getattr(target, "_limits", _LIMITS)
-        search = toolset._shown.search
+        search = toolset._model_tools.search
         while search is not None and search.prepare():
             await checkpoint()
         calls = []
@@ -178,7 +178,7 @@ class Runner:
         return toolset._messages(await resumption.run(make))
 
     async def _outcome_of(self, call: ModelCall, options: CallOptions) -> Outcome:
-        code, target = self._toolset._shown.code, self._target
+        code, target = self._toolset._model_tools.code, self._target
         if code is None and call.run_log is not None:
             raise ConfigError("a script was paused: resume it with a toolset of code=True")
         if code is None or not call.is_own:
@@ -192,13 +192,13 @@ class Runner:
     async def _record_not_made(self, calls: Sequence[ModelCall]) -> None:
         """Record in the audit the calls that the model asked for and that cannot be made."""
         record = getattr(self._target, "_record_not_made", None)
-        known = self._toolset._shown.tools
+        known = self._toolset._model_tools.tools
         for call in calls if record is not None else ():
             if call.problem is not None and not call.is_own:
                 broken = call.name in known
-                given = NotAnObject() if broken else call.asked
+                arguments = NotAnObject() if broken else call.asked
                 error = (InvalidArguments if broken else UnknownTool)(call.problem)
-                await record(call.name, given, error, self._options)  # type: ignore[misc]
+                await record(call.name, arguments, error, self._options)  # type: ignore[misc]
 
 
 async def outcome_of(target: Any, call: ModelCall, options: CallOptions) -> Outcome:
@@ -307,22 +307,22 @@ def check_target(target: object, what: str = "run") -> None:
 
 def char_limits(max_chars: MaxChars) -> Callable[[str], int]:
     """A function of a qualified name. Raises ``ConfigError`` unless it is a ``MaxChars``."""
-    given: Any = max_chars
-    if _is_limit(given):
-        return lambda name: given
-    if isinstance(given, Mapping):
-        for pattern, chars in given.items():
+    limit: Any = max_chars
+    if _is_limit(limit):
+        return lambda name: limit
+    if isinstance(limit, Mapping):
+        for pattern, chars in limit.items():
             if not isinstance(pattern, str) or not _is_limit(chars):
                 raise ConfigError(
                     f"max_chars={{{pattern!r}: {chars!r}}}: give globs of qualified names, each "
                     "with a whole number above 0"
                 )
-        globs = [(glob(pattern), chars) for pattern, chars in given.items()]
+        globs = [(glob(pattern), chars) for pattern, chars in limit.items()]
         return lambda name: next((chars for matches, chars in globs if matches(name)), MAX_CHARS)
-    if callable(given) and not inspect.iscoroutinefunction(given):
-        return lambda name: _asked(given, name)
+    if callable(limit) and not inspect.iscoroutinefunction(limit):
+        return lambda name: _asked(limit, name)
     raise ConfigError(
-        f"max_chars={given!r}: give a whole number above 0, a mapping of globs to such numbers, or "
+        f"max_chars={limit!r}: give a whole number above 0, a mapping of globs to such numbers, or "
         "a function of the qualified name"
     )
 
@@ -335,8 +335,8 @@ def _asked(max_chars: Callable[[str], Any], name: str) -> int:
     try:
         chars = max_chars(name)
     except Exception as error:  # noqa: BLE001 - the call was made: its answer is due
-        shown = safe_text(name, 128)
-        _log.error("max_chars failed for %s: using %d", shown, MAX_CHARS, exc_info=error)
+        quoted_name = safe_text(name, 128)
+        _log.error("max_chars failed for %s: using %d", quoted_name, MAX_CHARS, exc_info=error)
         return MAX_CHARS
     if _is_limit(chars):
         return int(chars)

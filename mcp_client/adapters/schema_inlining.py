@@ -302,16 +302,16 @@ class _Inliner:
         """Return the target of ``ref`` together with the members beside the reference."""
         if self._is_old:  # up to draft 7 nothing beside a reference counts
             own, moved = {k: v for k, v in own.items() if k in ANNOTATIONS}, {}
-        shown, path = f"'$ref' to '{safe_text(ref, 80)}'", place.path
+        quoted_ref, path = f"'$ref' to '{safe_text(ref, 80)}'", place.path
         try:
             target, base = self._target(ref, place.base)
         except (LookupError, ValueError):
-            self.notes.add(f"{shown} leads nowhere and is left out", path, Effect.ACCEPTS_MORE)
+            self.notes.add(f"{quoted_ref} leads nowhere and is left out", path, Effect.ACCEPTS_MORE)
             return own, moved
         if id(target) in place.around:
-            self.notes.add(f"{shown} is recursive and is cut", path, Effect.ACCEPTS_MORE)
+            self.notes.add(f"{quoted_ref} is recursive and is cut", path, Effect.ACCEPTS_MORE)
             return self._cut(own, target, ref), moved
-        self.notes.add(f"{shown} is inlined", path)
+        self.notes.add(f"{quoted_ref} is inlined", path)
         found, inner = self._read(target, place._replace(base=base))
         if all(keyword in ANNOTATIONS for keyword in own):
             return {**found, **own}, {**inner, **moved}
@@ -324,8 +324,8 @@ class _Inliner:
             found.setdefault("type", _types(target.get("type")))
         name = clean_text(ref.rpartition("/")[2].lstrip("#"))
         as_what = f"of the same form as {name}" if name else "of the same form as the whole"
-        said = found.get("description")
-        found["description"] = f"{said} ({as_what})" if said else as_what
+        description = found.get("description")
+        found["description"] = f"{description} ({as_what})" if description else as_what
         return found
 
     def _target(self, ref: str, base: Any) -> tuple[Any, Any]:

@@ -201,8 +201,8 @@ def _united(schemas: Sequence[Any]) -> Any:
             different.setdefault(identity_of(one), one)
     found = list(different.values())
     if None in schemas:
-        said = next((one["description"] for one in found if "description" in one), None)
-        return {} if said is None else {"description": said}
+        description = next((one["description"] for one in found if "description" in one), None)
+        return {} if description is None else {"description": description}
     if len(found) < 2:
         return found[0] if found else None
     return {"anyOf": found}

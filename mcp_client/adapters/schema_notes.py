@@ -104,11 +104,11 @@ def _where(paths: list[Path]) -> str:
     unique = list(dict.fromkeys(paths))
     if unique == [()]:
         return ""
-    shown = ", ".join(
+    places_text = ", ".join(
         safe_text(pointer(path), _MAX_PATH_CHARS) or "the root" for path in unique[:_MAX_PATHS]
     )
     left = len(unique) - _MAX_PATHS
-    return f" at {shown} and {left} more places" if left > 0 else f" at {shown}"
+    return f" at {places_text} and {left} more places" if left > 0 else f" at {places_text}"
 
 
 def types_of(schema: dict[str, Any]) -> tuple[str, ...]:
@@ -125,5 +125,5 @@ def described(
     for keyword, value in keywords.items():
         text = json.dumps(value, ensure_ascii=False)
         parts.append(f"{keyword}: {text if len(text) <= limit else text[:limit] + '…'}")
-    said, added = schema.get("description"), f"({'; '.join(parts)})"
-    return {**schema, "description": f"{said} {added}" if said else added}
+    description, added = schema.get("description"), f"({'; '.join(parts)})"
+    return {**schema, "description": f"{description} {added}" if description else added}

@@ -63,7 +63,7 @@ _SHAPE = frozenset().union(*_SHAPES.values())
 _EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 _ANY_TYPE = ("not", "if", "then", "else")
 _HINTS = ("default", "examples")
-_SAID = ("type", "title", "description", *_HINTS)
+_ANNOTATIONS = ("type", "title", "description", *_HINTS)
 _MAX_SCHEMAS = 2_000
 _MAX_LEVELS = 40
 _MAX_OPTIONS = 40
@@ -243,8 +243,10 @@ class _Subset:
         options = [self._listed(kind, some, path) for kind, some in kinds.items()]
         rest = {k: v for k, v in rest.items() if k in ("title", "description", *_HINTS)}
         if len(options) == 1:
-            said = [one["description"] for one in (rest, options[0]) if "description" in one]
-            joined = {"description": " ".join(said)} if said else {}
+            descriptions = [
+                one["description"] for one in (rest, options[0]) if "description" in one
+            ]
+            joined = {"description": " ".join(descriptions)} if descriptions else {}
             return self._without(rest, {**options[0], **joined}, path)
         return self._without(rest, {"anyOf": options}, path)
 
@@ -275,44 +277,44 @@ class _Subset:
         elif types == ("array",):
             self._array(out, node, path, depth)
         relevant = frozenset().union(*[_OF_TYPE[name] for name in types]) - _SHAPE
-        gone = []
+        removed = []
         for keyword in sorted(relevant & node.keys()):
             value = node[keyword]
             if keyword == "pattern" and not self._is_portable(value):
-                gone.append(keyword)
+                removed.append(keyword)
             elif keyword == "format":
                 if value in self._profile.formats:
                     out[keyword] = value
                 else:
-                    gone.append(keyword)
+                    removed.append(keyword)
             elif keyword in self._profile.keeps:
                 if keyword == "minItems" and value > 1 and "maxItems" not in self._profile.keeps:
-                    gone.append(keyword)  # a provider that takes only this one takes 0 and 1
+                    removed.append(keyword)  # a provider that takes only this one takes 0 and 1
                 else:
                     out.setdefault(keyword, value)
             elif keyword in _EXCLUSIVE and "minimum" in self._profile.keeps:
                 if _inclusive(out, keyword, node, types):
                     self._notes.add(f"'{keyword}' becomes '{_EXCLUSIVE[keyword]}'", path)
                 else:
-                    gone.append(keyword)
+                    removed.append(keyword)
             else:
-                gone.append(keyword)
+                removed.append(keyword)
         if "then" in node or "else" in node:
-            gone += [keyword for keyword in ("if", "then", "else") if keyword in node]
+            removed += [keyword for keyword in ("if", "then", "else") if keyword in node]
         if "not" in node:
-            gone.append("not")
+            removed.append("not")
         shape = _SHAPES.get(types, frozenset())
-        known = {*relevant, *shape, *_SAID, *_ANY_TYPE}
+        known = {*relevant, *shape, *_ANNOTATIONS, *_ANY_TYPE}
         for keyword in (keyword for keyword in node if keyword not in known):
             self._notes.add(f"'{keyword}' is left out", path)  # it says nothing of these types
-        return self._without(node, out, path, *gone)
+        return self._without(node, out, path, *removed)
 
     def _without(
-        self, node: dict[str, Any], out: dict[str, Any], path: Path, *gone: str
+        self, node: dict[str, Any], out: dict[str, Any], path: Path, *removed: str
     ) -> dict[str, Any]:
-        """``out`` with the texts of ``node``, and in them the keywords that are ``gone``."""
+        """``out`` with the texts of ``node``, and in them the keywords that are ``removed``."""
         found = _texts(node) | out
-        moved = {keyword: node[keyword] for keyword in gone if keyword in node}
+        moved = {keyword: node[keyword] for keyword in removed if keyword in node}
         moved |= {keyword: node[keyword] for keyword in _HINTS if keyword in node}
         for keyword in moved:
             effect = Effect.NONE if keyword in (*_HINTS, "format") else _MORE

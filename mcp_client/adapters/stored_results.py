@@ -84,9 +84,9 @@ class _Asked:
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> _Asked:
         """Null, as models give it for what they leave out, is the default."""
-        given = {name: value for name, value in arguments.items() if value is not None}
-        offset, limit = _integer(given.get("offset", 0)), _integer(given.get("limit", _LIMIT))
-        return cls(given.get("handle", ""), offset, limit, given.get("find", ""))
+        present = {name: value for name, value in arguments.items() if value is not None}
+        offset, limit = _integer(present.get("offset", 0)), _integer(present.get("limit", _LIMIT))
+        return cls(present.get("handle", ""), offset, limit, present.get("find", ""))
 
     @classmethod
     def problem_of(cls, arguments: Mapping[str, Any]) -> str | None:
@@ -159,13 +159,13 @@ class StoredResults:
     ) -> tuple[str, bool]:
         """Return the response to a call without a ``problem``, and whether it succeeded."""
         asked = _Asked.of(arguments)
-        kept = self._stored.get(asked.handle)
-        if kept is None or not same_context(kept.context, context):
+        stored = self._stored.get(asked.handle)
+        if stored is None or not same_context(stored.context, context):
             return _UNKNOWN, False
-        total = len(kept.text)
+        total = len(stored.text)
         if asked.offset >= total:
             return f"The text ends before that: it has {total} characters, from 0 on.", False
-        return (_places if asked.find else _piece)(kept, asked, max_chars), True
+        return (_places if asked.find else _piece)(stored, asked, max_chars), True
 
 
 def _note(handle: str, total: int, start: int, end: int) -> str:
@@ -189,25 +189,25 @@ def _piece(kept: _Stored, asked: _Asked, max_chars: int) -> str:
     return f"{_text(content)}{more}"
 
 
-def _places(kept: _Stored, asked: _Asked, max_chars: int) -> str:
-    head = f"Places of the text to find, from character {asked.offset} on. {kept.head}"
-    more = f"\n[More places: offset={len(kept.text)}]"
+def _places(stored: _Stored, asked: _Asked, max_chars: int) -> str:
+    head = f"Places of the text to find, from character {asked.offset} on. {stored.head}"
+    more = f"\n[More places: offset={len(stored.text)}]"
     room = max(min(asked.limit, ServerContent(head, ()).room(max_chars - len(more))), 1)
     beside = max(min(_BESIDE, (room - len(asked.find)) // 2), 0)
     found: list[str] = []
-    at = kept.text.find(asked.find, asked.offset)
+    at = stored.text.find(asked.find, asked.offset)
     while at >= 0 and len(found) < _MAX_PLACES:
         end = at + len(asked.find)
-        place = f"[at {at}] {kept.text[max(at - beside, 0) : end + beside][:room]}"
+        place = f"[at {at}] {stored.text[max(at - beside, 0) : end + beside][:room]}"
         if found and len(place) >= room:
             break
         found.append(place)
         room -= len(place) + 1
-        at = kept.text.find(asked.find, end)
+        at = stored.text.find(asked.find, end)
     if not found:
         return f"The text does not occur from character {asked.offset} on; capitals count."
-    said = _text(ServerContent(head, ("\n".join(found),)))
-    return said + (f"\n[More places: offset={at}]" if at >= 0 else "\n[No more places.]")
+    piece = _text(ServerContent(head, ("\n".join(found),)))
+    return piece + (f"\n[More places: offset={at}]" if at >= 0 else "\n[No more places.]")
 
 
 def _text(content: ServerContent) -> str:

@@ -116,7 +116,7 @@ class ToolSearch:
         """Set ``tools`` by qualified names, and the qualified ``names`` by those a model writes."""
         self._tools = tools
         self._names = names
-        self._shown = {name: new for new, name in names.items()}
+        self._new_names = {name: new for new, name in names.items()}
         self._index: ToolIndex = ToolIndex(tools.values())
 
     def prepare(self) -> bool:
@@ -125,20 +125,20 @@ class ToolSearch:
 
     def answered(self, raw: RawCall, arguments: dict[str, Any], problem: str | None) -> ModelCall:
         """Return a call of ``search_tools`` or ``describe_tools``, with its response."""
-        answer = None
+        response = None
         if problem is None and raw.name == SEARCH:
             query = arguments.get("query")
             if type(query) is str:
-                answer = self._search(query)
+                response = self._search(query)
             else:
                 problem = "Give the argument 'query': words for what the tool should do."
         elif problem is None:
             names = _names_in(arguments.get("names"))
             if names:
-                answer = self._describe(names)
+                response = self._describe(names)
             else:
                 problem = f"Give the argument 'names': a list of names that {SEARCH} gave."
-        return ModelCall(raw.id, raw.name, arguments, problem, answer, raw.name, is_own=True)
+        return ModelCall(raw.id, raw.name, arguments, problem, response, raw.name, is_own=True)
 
     def _search(self, query: str) -> str:
         found = self._index.search(query, _MAX_FOUND)
@@ -179,7 +179,7 @@ class ToolSearch:
         """One tool as JSON; ``arguments`` instead of its schema, where that is given."""
         return json.dumps(
             {
-                "name": self._shown[tool.qualified_name],
+                "name": self._new_names[tool.qualified_name],
                 "server": safe_text(tool.server, 64),
                 "description": clean_text((tool.description or "")[:description]),
                 "arguments": arguments or _PLAIN.definition(tool, False).schema,

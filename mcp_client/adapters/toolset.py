@@ -91,14 +91,14 @@ class Toolset:
     ) -> None:
         check_toolset_options(options)
         self._options = options
-        earlier: ModelTools | None = _earlier._shown if _earlier is not None else None
-        self._shown: ModelTools = ModelTools(self, tools, options, earlier)
+        earlier: ModelTools | None = _earlier._model_tools if _earlier is not None else None
+        self._model_tools: ModelTools = ModelTools(self, tools, options, earlier)
         self._stored: StoredResults | None = _earlier._stored if _earlier is not None else None
         if self._stored is None and options.get("large_results", LARGE_RESULTS) == "keep":
             self._stored = StoredResults(options.get("stored_bytes", STORED_BYTES))
-        self.names: dict[str, str] = self._shown.names
+        self.names: dict[str, str] = self._model_tools.names
         """The names that the model is shown, each with the qualified name of its tool."""
-        self.tools: list[dict[str, Any]] = self._shown.request
+        self.tools: list[dict[str, Any]] = self._model_tools.request
         """For the request. Plain dicts of your own: add what the provider offers beside."""
 
     @property
@@ -108,7 +108,7 @@ class Toolset:
         Most accept more than the tool does, which costs nothing: the tool's own schema is what the
         arguments are checked against before they are sent. What a search shows is not changed.
         """
-        return self._shown.changes
+        return self._model_tools.changes
 
     def updated(self: T, tools: Iterable[Tool]) -> T:
         """Return a toolset of ``tools`` for the next request, in which known tools do not move.
@@ -146,11 +146,11 @@ class Toolset:
             seen.add(raw.id)
             count += 1
             problem = _TOO_MANY.format(most) if count > most else None
-            if self._shown.code is not None and raw.name == self._shown.code.run:
+            if self._model_tools.code is not None and raw.name == self._model_tools.code.run:
                 scripts += 1
                 problem = problem or (_TOO_MANY_SCRIPTS if scripts > _MAX_SCRIPTS else None)
             if problem is None:
-                yield self._shown.read(raw)
+                yield self._model_tools.read(raw)
             else:
                 is_own = problem is _TOO_MANY_SCRIPTS
                 yield ModelCall(raw.id, raw.name, {}, problem, None, raw.name, is_own=is_own)
@@ -308,8 +308,10 @@ class Toolset:
     ) -> Answer:
         if isinstance(outcome, ToolResult | ScriptOutput):
             content = self._content_of(outcome)
-            kept = self._stored
-            shown = (kept and kept.shown(content, max_chars, context)) or content.marked(max_chars)
+            stored = self._stored
+            shown = (stored and stored.shown(content, max_chars, context)) or content.marked(
+                max_chars
+            )
             return Answer(call, tuple(shown), outcome.is_error)
         if isinstance(outcome, McpError):
             others = [name for name, full in self.names.items() if full != call.name]

@@ -78,10 +78,10 @@ class Constraints:
         verdict: bool | None = True
         for steps, tests in self._tests:
             for test in tests:
-                said = _ask(test, arguments, steps)
-                if said is False:
+                result = _ask(test, arguments, steps)
+                if result is False:
                     return False
-                if said is None:
+                if result is None:
                     verdict = None
         return verdict
 
@@ -95,28 +95,28 @@ def glob(pattern: str) -> Callable[[str], object]:
 
 
 def _parsed(path: str, asked: Any) -> tuple[tuple[str, ...], tuple[Test, ...]]:
-    shown = safe_text(path, 80)
+    quoted = safe_text(path, 80)
     try:
         steps = json_pointer.parse(path)
     except ValueError:
         raise ConfigError(
-            f"{shown!r} is not a JSON pointer: write '/' and the name of the argument; '~' in it "
+            f"{quoted!r} is not a JSON pointer: write '/' and the name of the argument; '~' in it "
             "is '~0' and '/' is '~1'"
         ) from None
     if type(asked) is not FrozenObject or not asked:
-        raise ConfigError(f'{shown!r} has no condition: write one, such as {{"equals": 1}}')
+        raise ConfigError(f'{quoted!r} has no condition: write one, such as {{"equals": 1}}')
     tests: list[Test] = []
     for word, wanted in asked.items():
         make = _WORDS.get(word)
         if make is None:
             raise ConfigError(
-                f"{shown!r}: unknown constraint {safe_text(word, 40)!r}; "
+                f"{quoted!r}: unknown constraint {safe_text(word, 40)!r}; "
                 f"use one of {', '.join(_WORDS)}"
             )
         try:
             tests.append(make(wanted))
         except TypeError as error:
-            raise ConfigError(f"{shown!r}: {word!r} takes {error}") from None
+            raise ConfigError(f"{quoted!r}: {word!r} takes {error}") from None
     return steps, tuple(tests)
 
 
@@ -194,7 +194,7 @@ def _all(answers: set[bool | None]) -> bool | None:
 
 
 def _any(answers: Iterable[bool | None]) -> bool | None:
-    none_holds = _every(None if answer is None else not answer for answer in answers)
+    none_holds = _every(None if result is None else not result for result in answers)
     return None if none_holds is None else not none_holds
 
 
@@ -221,10 +221,10 @@ def _same_member(one: Mapping[str, Any], other: Mapping[str, Any], name: str) ->
 
 def _every(answers: Iterable[bool | None]) -> bool | None:
     found: bool | None = True
-    for answer in answers:
-        if answer is False:
+    for result in answers:
+        if result is False:
             return False
-        if answer is None:
+        if result is None:
             found = None
     return found
 

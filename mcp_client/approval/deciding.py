@@ -19,7 +19,7 @@ from .decision import (
     Deny,
     Remember,
     check_person,
-    not_an_answer,
+    not_a_decision,
     not_arguments,
     policy_of,
 )
@@ -49,7 +49,7 @@ def signed(answer: Any, by: Any) -> Answer:
     Raises ``ConfigError`` and ``InvalidArguments``.
     """
     if type(answer) not in (Allow, Deny):
-        raise ConfigError(f"decide() was given {not_an_answer(answer)}")
+        raise ConfigError(f"decide() was given {not_a_decision(answer)}")
     changed: dict[str, Any] = {}
     if type(answer) is Allow:
         changed["remember"] = Remember.of(answer.remember) or Remember("call")

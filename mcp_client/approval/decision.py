@@ -27,7 +27,7 @@ __all__ = [
     "check_hook",
     "check_person",
     "deny_all",
-    "not_an_answer",
+    "not_a_decision",
     "not_arguments",
     "policy_of",
     "quick",
@@ -108,18 +108,18 @@ def check_hook(option: str, hook: object) -> None:
     if hook is None or policy_of(hook) is not None:
         return
     if isinstance(hook, type) and issubclass(hook, Allow | Deny | ApprovalRequest):
-        shown = hook.__name__
+        quoted = hook.__name__
     elif isinstance(hook, Allow | Deny | bool):
-        shown = repr(hook)
+        quoted = repr(hook)
     elif callable(hook):
         return
     else:
         raise ConfigError(
             f"{option}={hook!r}: give a function from ToolCall (or its siblings) to Allow or Deny"
         )
-    every = "deny_all" if hook is False or "Deny" in shown else "allow_all"
+    every = "deny_all" if hook is False or "Deny" in quoted else "allow_all"
     raise ConfigError(
-        f"{option}={shown} is a decision and not a hook: give {every} to decide everything so, or "
+        f"{option}={quoted} is a decision and not a hook: give {every} to decide everything so, or "
         "a function from ToolCall (or its siblings) to Allow or Deny"
     )
 
@@ -131,16 +131,16 @@ def check_person(by: object) -> str:
     """
     if not isinstance(by, str) or not by:
         raise ConfigError(f"by={by!r}: give the name of who decides")
-    shown = safe_text(by, len(by))
-    if len(shown) > _MAX_PERSON_CHARS:
+    quoted = safe_text(by, len(by))
+    if len(quoted) > _MAX_PERSON_CHARS:
         raise ConfigError(
-            f"by={shown[:20]!r}...: the name of who decides has {len(shown):,} characters; give "
+            f"by={quoted[:20]!r}...: the name of who decides has {len(quoted):,} characters; give "
             f"one of at most {_MAX_PERSON_CHARS}"
         )
-    return shown
+    return quoted
 
 
-def not_an_answer(answer: object) -> str:
+def not_a_decision(answer: object) -> str:
     """Return a text about a value that is not a decision, and about what to return instead."""
     if isinstance(answer, type) and issubclass(answer, Allow | Deny):
         parts = "()" if issubclass(answer, Allow) else "(reason)"

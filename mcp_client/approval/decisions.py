@@ -67,11 +67,11 @@ _MAX_KNOWN = 1_000
 class _Index:
     """The decisions of one process, indexed by what they cover."""
 
-    def __init__(self, kept: Iterable[Decision] = ()) -> None:
+    def __init__(self, stored: Iterable[Decision] = ()) -> None:
         self.all: dict[str, Decision] = {}
         self._places: dict[Hashable, dict[str, Decision]] = {}
         self._with_exact: set[Hashable] = set()
-        for one in kept:
+        for one in stored:
             self.add(one)
 
     def add(self, one: Decision) -> None:
@@ -183,11 +183,11 @@ class Decisions:
     ) -> tuple[Decision, ...]:
         """Return the current decisions, the newest last; filtered by kind or server if set."""
         _check_filter(kind, server)
-        kept = [one for one in self._stored() if not one.has_expired]
-        kept += map(_of_ticket, self.tickets.decided())
-        kept.sort(key=lambda one: one.decided_at)
+        stored = [one for one in self._stored() if not one.has_expired]
+        stored += map(_of_ticket, self.tickets.decided())
+        stored.sort(key=lambda one: one.decided_at)
         return tuple(
-            one for one in kept if kind in (None, one.kind) and server in (None, one.server)
+            one for one in stored if kind in (None, one.kind) and server in (None, one.server)
         )
 
     def revoke(self, id: str, *, by: str | None = None) -> bool:
@@ -204,10 +204,10 @@ class Decisions:
         """
         if not isinstance(id, str):
             raise ConfigError(f"revoke({id!r}): give the id of a decision, or use revoke_all()")
-        kept = self.list()
-        found = [one for one in kept if one.id == id]
+        stored = self.list()
+        found = [one for one in stored if one.id == id]
         if not found and len(id) >= _MIN_ID_CHARS:
-            found = [one for one in kept if one.id.startswith(id)]
+            found = [one for one in stored if one.id.startswith(id)]
         if len(found) > 1:
             raise ConfigError(
                 f"revoke({id!r}): {len(found)} ids begin with this: give more characters of the id"
@@ -230,14 +230,14 @@ class Decisions:
         """Return the decision that covers ``request`` to the server of this ``identity``."""
         if self.is_empty:
             return None
-        kept, key = request._stored_as(), self._known_key()
-        if kept.fingerprint is None or key is None:
+        stored, key = request._stored_as(), self._known_key()
+        if stored.fingerprint is None or key is None:
             return None
         at = self._at if self._own is None else self._own.at
-        found = at(request, kept.topic, key)
+        found = at(request, stored.topic, key)
         if not found:
             return None
-        same = keyed(identity, key), kept.bound(key), request.trusted, request.origin
+        same = keyed(identity, key), stored.bound(key), request.trusted, request.origin
         return next((one for one in found if _covers(one, request, same)), None)
 
     def add(
@@ -251,7 +251,7 @@ class Decisions:
             identity: The ``stable_identity`` of the server.
             by: The person who decided.
         """
-        kept, now = request._stored_as(), time.time()
+        stored, now = request._stored_as(), time.time()
         script, code = _run_of(request) if remember.scope == "script" else (None, None)
         if self._own is None or self._key is None:
             self._key = self._state.secret(_KEY)
@@ -267,9 +267,9 @@ class Decisions:
             by=None if by is None else safe_text(by, 200),
             decided_at=now,
             expires_at=None if remember.seconds is None else now + remember.seconds,
-            fingerprint=kept.bound(key),
+            fingerprint=stored.bound(key),
             identity=keyed(identity, key),
-            topic=kept.topic,
+            topic=stored.topic,
         )
         question = [made.kind, made.server, made.identity, made.topic, made.exact, made.origin]
         question += [] if made.script is None else [made.script, made.code]
@@ -328,21 +328,21 @@ class Decisions:
                 self._own.add(made)
                 self.is_empty = False
             return
-        self._change(made.id[_PLACE_CHARS:], lambda kept: {**kept, made.id: made})
+        self._change(made.id[_PLACE_CHARS:], lambda stored: {**stored, made.id: made})
         self._state.sweep(_ROWS, time.time())
 
     def _drop(self, ids: set[str]) -> None:
-        ours = {id for id in ids if len(id) == 2 * _PLACE_CHARS}
-        for id in ids - ours:
+        own_ids = {id for id in ids if len(id) == 2 * _PLACE_CHARS}
+        for id in ids - own_ids:
             self.tickets.withdraw(id)
         if self._own is not None:
             with self._lock:
                 left = [one for one in self._own.all.values() if one.id not in ids]
                 self._own, self.is_empty = _Index(left), not left
         else:
-            for place in {id[_PLACE_CHARS:] for id in ours}:
+            for place in {id[_PLACE_CHARS:] for id in own_ids}:
                 self._change(
-                    place, lambda kept: {id: one for id, one in kept.items() if id not in ids}
+                    place, lambda stored: {id: one for id, one in stored.items() if id not in ids}
                 )
 
     def _change(
@@ -350,8 +350,8 @@ class Decisions:
     ) -> None:
         def changed(row: Object | None) -> Object | None:
             found = [] if row is None else self._read_all({place: row})
-            kept = function({one.id: one for one in found if not one.has_expired})
-            return _row(kept.values()) if kept else None
+            stored = function({one.id: one for one in found if not one.has_expired})
+            return _row(stored.values()) if stored else None
 
         self._state.change(_ROWS, place, changed)
 
@@ -384,12 +384,12 @@ def _place(kind: str, server: str, topic: str, whose: str, exact: str | None) ->
     return sha256(json.dumps([kind, server, topic, whose, exact]))[-_PLACE_CHARS:]
 
 
-def _row(kept: Iterable[Decision]) -> Object:
+def _row(stored: Iterable[Decision]) -> Object:
     made: Object = {"decisions": {}}
-    for one in kept:
+    for one in stored:
         made["decisions"][one.id] = one.to_json()
         del made["decisions"][one.id]["id"]
-    ends = [one.expires_at for one in kept]
+    ends = [one.expires_at for one in stored]
     if None not in ends:  # then the state removes it
         made["due"] = max(end for end in ends if end is not None)
     return made
@@ -405,13 +405,13 @@ def _check_filter(kind: object, server: object) -> None:
 def _of_ticket(ticket: Ticket) -> Decision:
     from .decision import Allow
 
-    answer = ticket.answer
+    decision = ticket.answer
     return Decision.about(
         ticket.request,
         id=ticket.id,
         scope="once",
-        allowed=type(answer) is Allow,
-        by=None if answer is None else answer.by,
+        allowed=type(decision) is Allow,
+        by=None if decision is None else decision.by,
         decided_at=ticket.asked_at if ticket.decided_at is None else ticket.decided_at,
         expires_at=ticket.expires_at,
         fingerprint=ticket.request.fingerprint,

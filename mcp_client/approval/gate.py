@@ -37,7 +37,7 @@ from .decision import (
     Remember,
     Verdict,
     deny_all,
-    not_an_answer,
+    not_a_decision,
     not_arguments,
     policy_of,
 )
@@ -319,7 +319,7 @@ class Gate:
                 "model_reason": model_reason,
             }
             raise request.refusal(f"{what}: {reason}", reason=reason, **fields)
-        reason = f"{given.by} returned {not_an_answer(answer)}"
+        reason = f"{given.by} returned {not_a_decision(answer)}"
         _log.warning("%s is refused: %s", _name_of(request), reason)
         raise request.refusal(reason, reason=reason)
 

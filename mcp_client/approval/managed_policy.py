@@ -154,19 +154,19 @@ class ManagedPolicy:
             self._refuse("connected to", "its URL is not among those that it allows", "allow")
 
     def _refuse(self, done: str, why: str, rule: str = "") -> NoReturn:
-        reason = f"refused by {self._shown}: {safe_text(why, 300)}"
+        reason = f"refused by {self._name}: {safe_text(why, 300)}"
         fields = {"reason": reason, "source": "policy", "rule": rule}
         raise StartDenied(f"the server was not {done}: {reason}", **fields)
 
     @property
-    def _shown(self) -> str:
+    def _name(self) -> str:
         return "the policy" if self.path is None else f"the policy {safe_text(self.path, 300)}"
 
     # --------------------------------------------------------------------- rules
 
     def over(self, hook: ApprovalHook | Policy | None) -> ApprovalHook | Policy | None:
         """Return ``hook`` preceded by the rules of this policy."""
-        return _Over(Rules(self.rules), hook, self._shown) if self.rules else hook
+        return _Over(Rules(self.rules), hook, self._name) if self.rules else hook
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +189,12 @@ class _Over:
 
     def decide(self, request: ApprovalRequest, /) -> Answer | None:
         taken = self.rules.explain(request).rule is not None
-        answer = self.rules.decide(request)
-        if isinstance(answer, Deny):
-            return replace(answer, rule=f"{self.shown}: {answer.rule}")
+        decision = self.rules.decide(request)
+        if isinstance(decision, Deny):
+            return replace(decision, rule=f"{self.shown}: {decision.rule}")
         policy = policy_of(self.hook)
-        answer = None if policy is None else policy.decide(request)
-        return None if taken and not isinstance(answer, Deny) else answer
+        decision = None if policy is None else policy.decide(request)
+        return None if taken and not isinstance(decision, Deny) else decision
 
 
 # ------------------------------------------------------------------------- the file

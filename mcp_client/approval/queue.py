@@ -177,7 +177,7 @@ class ApprovalQueue:
             store = Decisions.of(decisions)
         self._store = None if store is None else store.tickets
         self._paused = None if store is None else store.paused
-        self._shown = f"{decisions}" if store is None else repr(store)
+        self._store_text = f"{decisions}" if store is None else repr(store)
         if wait is not None and (type(wait) not in (int, float) or not wait >= 0):
             raise ConfigError(f"ApprovalQueue(wait={wait!r}): give seconds, 0 or more")
         if type(keep) not in (int, float) or not 0 < keep < inf:
@@ -201,7 +201,7 @@ class ApprovalQueue:
         self._ended = EndedRequests()
 
     def __repr__(self) -> str:
-        where = f"{len(self._waiting)} pending" if self._store is None else self._shown
+        where = f"{len(self._waiting)} pending" if self._store is None else self._store_text
         return f"<ApprovalQueue, {where}>"
 
     async def __call__(self, request: ApprovalRequest) -> Answer:
@@ -256,7 +256,7 @@ class ApprovalQueue:
     def pending(self) -> tuple[PendingApproval, ...]:
         """Return the requests that wait for a decision, the oldest first."""
         if self._store is not None:
-            found = tuple(map(_shown, self._store.pending()))
+            found = tuple(map(_pending_of, self._store.pending()))
             self._ended.saw(found)
             return found
         with self._lock:
@@ -318,23 +318,23 @@ class ApprovalQueue:
         if not wanted:
             return
         if context is not ANY:
-            theirs = {one.id for one in self.pending_for(context)}
-            if missing := tuple(id for id in wanted if id not in theirs):
+            own_ids = {one.id for one in self.pending_for(context)}
+            if missing := tuple(id for id in wanted if id not in own_ids):
                 raise not_pending(missing, len(wanted))
         if self._store is None:
-            self._answer(wanted, answer)
+            self._apply(wanted, answer)
         else:
             tickets = self._store.decide(wanted, answer, self._ended)
             with self._lock:
                 for ticket in tickets:
-                    self._remember(_shown(ticket), answer)
+                    self._remember(_pending_of(ticket), answer)
         self._notifier.notify()
 
     def withdraw(self, id: str) -> None:
         """End a request undecided; its caller gets ``CallDenied``. May raise ``NotPending``."""
         (wanted,) = ids_of(id)
         if self._store is None:
-            self._answer((wanted,), _WITHDRAWN, is_decision=False)
+            self._apply((wanted,), _WITHDRAWN, is_decision=False)
         elif not any(one.id == wanted for one in self._store.pending()) or not (
             self._store.withdraw(wanted)
         ):
@@ -389,7 +389,7 @@ class ApprovalQueue:
                 finalize(self, store.watch(self._notifier.notify))
         return _SLOW_LOOK_SECONDS if self._hears else _POLL_SECONDS
 
-    def _answer(self, wanted: tuple[str, ...], answer: Answer, *, is_decision: bool = True) -> None:
+    def _apply(self, wanted: tuple[str, ...], answer: Answer, *, is_decision: bool = True) -> None:
         with self._lock:
             missing = tuple(id for id in wanted if id not in self._waiting)
             if missing:
@@ -407,15 +407,15 @@ class ApprovalQueue:
 
     def _remember(self, pending: PendingApproval, answer: Answer) -> None:
         self._ended.note(pending.id, "decided", answer.by)
-        kept = self._decided
-        kept.append(
+        decided = self._decided
+        decided.append(
             DecidedApproval(pending.id, pending.request, pending.asked_at, time.time(), answer)
         )
         self._decided_chars += pending.request._weight
-        while len(kept) > _MAX_DECIDED or (
-            self._decided_chars > _MAX_DECIDED_CHARS and len(kept) > 1
+        while len(decided) > _MAX_DECIDED or (
+            self._decided_chars > _MAX_DECIDED_CHARS and len(decided) > 1
         ):
-            self._decided_chars -= kept.popleft().request._weight
+            self._decided_chars -= decided.popleft().request._weight
 
     # ----------------------------------------------------------------- with a store
 
@@ -447,12 +447,12 @@ class ApprovalQueue:
                 if found is None or mark not in found.callers:
                     return _WITHDRAWN
             else:
-                given = self._ticket(request, mark, left)
-                self._ended.saw((given,))
-                found, is_claimed = await in_thread(tickets.claim, given, self._most), True
+                ticket = self._ticket(request, mark, left)
+                self._ended.saw((ticket,))
+                found, is_claimed = await in_thread(tickets.claim, ticket, self._most), True
                 if found is None:
                     return self._full()
-                if found.id == given.id:
+                if found.id == ticket.id:
                     self._notifier.notify()  # it wakes this one, too
             if found.answer is not None:
                 answer = await in_thread(tickets.use, found, mark)
@@ -494,5 +494,5 @@ class ApprovalQueue:
         return Ticket(new_ticket_id(), request, now, expires_at, callers=callers)
 
 
-def _shown(ticket: Ticket) -> PendingApproval:
+def _pending_of(ticket: Ticket) -> PendingApproval:
     return PendingApproval(ticket.id, ticket.request, ticket.asked_at, ticket.expires_at)

@@ -60,15 +60,15 @@ class ShownLogins:
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._lock = threading.Lock()
-        self._shown: dict[object, DeviceLogin] = {}
+        self._logins: dict[object, DeviceLogin] = {}
 
     @property
     def now(self) -> tuple[DeviceLogin, ...]:
         """Return the logins that are still possible, the oldest first."""
         with self._lock:
             now = time.time()
-            self._shown = {key: one for key, one in self._shown.items() if one.expires_at > now}
-            return tuple(self._shown.values())
+            self._logins = {key: one for key, one in self._logins.items() if one.expires_at > now}
+            return tuple(self._logins.values())
 
     def show(self, login: DeviceLogin) -> Callable[[], None]:
         """Show a login, and return a function that ends it. Raises ``ConfigError``."""
@@ -80,12 +80,12 @@ class ShownLogins:
             raise ConfigError(f"{_MAX_LOGINS} logins are shown already: end one of them first")
         key = object()
         with self._lock:
-            self._shown[key] = login
+            self._logins[key] = login
         self._changed()
 
         def end() -> None:
             with self._lock:
-                self._shown.pop(key, None)
+                self._logins.pop(key, None)
             self._changed()
 
         return end

@@ -165,10 +165,10 @@ class Rule:
         check_context(self.context)
         if self.origin not in (None, *get_args(CallOrigin), "any"):
             raise ConfigError(f"origin {self.origin!r}: give 'host', 'app', 'code' or 'any'")
-        said = {name for name, _ in self._says()} - {"kind"}
+        conditions = {name for name, _ in self._conditions()} - {"kind"}
         if self.origin == "any":
-            said -= {"origin"}
-        if self.outcome == "allow" and not (said or constraints or meta):
+            conditions -= {"origin"}
+        if self.outcome == "allow" and not (conditions or constraints or meta):
             name = "tool" if self.kind == "call" else "subject"
             raise ConfigError(
                 "an 'allow' without a condition allows everything: if that is intended, write "
@@ -232,7 +232,7 @@ class Rule:
         """On one line, safe to show."""
         words = [
             f"{name}={value!r}" if name in _GLOBS else f"{name}={value}"
-            for name, value in self._says()
+            for name, value in self._conditions()
         ]
         if self._constraints:
             words.append(f"where {self._constraints}")
@@ -245,11 +245,11 @@ class Rule:
         text = safe_text(" ".join([self.outcome, *(words or ["everything"])]), 500)
         return text if self.reason is None else f"{text}: {safe_text(self.reason, 300)}"
 
-    def _says(self) -> list[tuple[str, Any]]:
-        said = [("kind", self.kind)] if self.kind != "call" else []
+    def _conditions(self) -> list[tuple[str, Any]]:
+        conditions = [("kind", self.kind)] if self.kind != "call" else []
         names = (*_GLOBS, "fingerprint", "trusted", *_HINTS, "context", "origin")
         values = ((name, getattr(self, name)) for name in names)
-        return [*said, *(each for each in values if each[1] is not None)]
+        return [*conditions, *(each for each in values if each[1] is not None)]
 
 
 RULE_KEYS = tuple(name for name in Rule.__dataclass_fields__ if not name.startswith("_"))
@@ -303,7 +303,7 @@ class Rules:
             )
         object.__setattr__(self, "rules", rules)
         object.__setattr__(self, "ask", ask)
-        object.__setattr__(self, "_answers", tuple(map(_answer, rules, range(len(rules)))))
+        object.__setattr__(self, "_answers", tuple(map(_decision, rules, range(len(rules)))))
 
     @classmethod
     def read_only_without_asking(cls, ask: ApprovalHook | None = None) -> Rules:
@@ -355,9 +355,9 @@ class Rules:
 
     def __call__(self, call: ApprovalRequest) -> Answer | Awaitable[Answer]:
         """The rules as an approval hook, for another hook to call."""
-        answer = self.decide(call)
-        if answer is not None:
-            return answer
+        decision = self.decide(call)
+        if decision is not None:
+            return decision
         return self.unmatched(call) if self.ask is None else self.ask(call)
 
     def unmatched(self, request: ApprovalRequest) -> Deny:
@@ -366,15 +366,15 @@ class Rules:
         A model sees only the reason; advice for the host is in ``Deny.rule``.
         """
         subject = request._stored_as().subject
-        given = getattr(request, "arguments", None)
+        arguments = getattr(request, "arguments", None)
         if request.kind == "call":
             subject = getattr(request, "tool").qualified_name  # noqa: B009 - of a ToolCall alone
-        names = ", ".join(safe_text(name, 60) for name in given) if given else ""
-        shown = f"{safe_text(subject, 200)}{f' (arguments {names})' if names else ''}"
+        names = ", ".join(safe_text(name, 60) for name in arguments) if arguments else ""
+        quoted = f"{safe_text(subject, 200)}{f' (arguments {names})' if names else ''}"
         return Deny(
             f"no rule allows this {request.kind}",
             source="gate",
-            rule=f"no rule matches {shown}; add a rule, or give Rules(ask=...)",
+            rule=f"no rule matches {quoted}; add a rule, or give Rules(ask=...)",
         )
 
     def check_tools(self, server: str, prefix: str) -> None:
@@ -457,23 +457,23 @@ def _check_kind(rule: Rule) -> None:
 
 
 def _kinds_of(findings: Any) -> tuple[str, ...]:
-    given = findings if isinstance(findings, Sequence) and not isinstance(findings, str) else None
-    if given is None:
+    kinds = findings if isinstance(findings, Sequence) and not isinstance(findings, str) else None
+    if kinds is None:
         raise ConfigError(f"findings {findings!r}: give a list of kinds of findings")
-    for kind in given:
+    for kind in kinds:
         if kind not in Finding.KINDS:
             raise ConfigError(
                 f"findings: {safe_text(repr(kind), 60)} is not a kind of finding"
                 f"{near(str(kind), Finding.KINDS)}"
             )
-    return tuple(given)
+    return tuple(kinds)
 
 
 def _text(rule: Rule, number: int) -> str:
     return f"rule {number + 1}: {rule}"
 
 
-def _answer(rule: Rule, number: int) -> Answer | None:
+def _decision(rule: Rule, number: int) -> Answer | None:
     text = _text(rule, number)
     if rule.outcome == "allow":
         expires_at = None if rule._ends is None else rule._ends.timestamp()

@@ -177,8 +177,8 @@ class SamplingRequest(ApprovalRequest):
         facts += finding_facts(self.findings)
         facts += facts_of(("System", self.system_prompt, "system_prompt"))
         for message in self.messages:
-            said = "\n".join(map(str, message.content))
-            facts.append(Fact(message.role.capitalize(), said, "message"))
+            text = "\n".join(map(str, message.content))
+            facts.append(Fact(message.role.capitalize(), text, "message"))
         whole = json.dumps(plain(self._params), ensure_ascii=False)
         facts.append(Fact("Whole request", whole, "request", is_json=True))
         return tuple(facts)
@@ -203,7 +203,7 @@ class SamplingRequest(ApprovalRequest):
         """The wire's parameters; for a request that was made by hand, what it was made of."""
         if self.raw:
             return self.raw
-        given = {
+        members = {
             "systemPrompt": self.system_prompt,
             "modelPreferences": self.model_preferences,
             "includeContext": self.include_context,
@@ -217,7 +217,7 @@ class SamplingRequest(ApprovalRequest):
             one.raw or {"role": one.role, "content": [block.raw for block in one.content]}
             for one in self.messages
         ]
-        named = {name: value for name, value in given.items() if value is not None}
+        named = {name: value for name, value in members.items() if value is not None}
         params: dict[str, Any] = plain(
             {"messages": messages, "maxTokens": self.max_tokens, **named}
         )

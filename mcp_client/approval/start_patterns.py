@@ -196,9 +196,13 @@ def _places(url: str) -> tuple[str, ...]:
     except UnicodeError:
         pass
     hosts += _address(hosts[-1])
-    shown = [f"[{each}]" if ":" in each else each for each in hosts]
+    host_texts = [f"[{each}]" if ":" in each else each for each in hosts]
     own = port is None or port == _PORTS.get(parts.scheme)
-    return tuple(dict.fromkeys([*(shown if own else [f"{each}:{port}" for each in shown]), *shown]))
+    return tuple(
+        dict.fromkeys(
+            [*(host_texts if own else [f"{each}:{port}" for each in host_texts]), *host_texts]
+        )
+    )
 
 
 def _address(host: str) -> list[str]:

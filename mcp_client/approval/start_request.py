@@ -207,8 +207,8 @@ class StartRequest(ApprovalRequest):
         return tuple(facts)
 
     def _question_facts(self) -> tuple[Fact, ...]:
-        said = self.findings[:1] and self.findings[0] in (STARTS, CONFINED, CONNECTS)
-        brief = replace(self, findings=self.findings[1:]) if said else self
+        is_known = self.findings[:1] and self.findings[0] in (STARTS, CONFINED, CONNECTS)
+        brief = replace(self, findings=self.findings[1:]) if is_known else self
         return tuple(one for one in brief.facts() if self.confined or one.kind != "confinement")
 
     def _without_values(self) -> StartRequest:
@@ -239,8 +239,8 @@ class StartRequest(ApprovalRequest):
     def _stored_as(self) -> StoredAs:
         """For the server of that name of this file. Arguments and queries may be secret."""
         where = urlsplit(self.url or "")
-        shown = self.command or f"{where.scheme}://{where.netloc}"
-        return StoredAs(shown, "", self.fingerprint, is_guessable=True)
+        target = self.command or f"{where.scheme}://{where.netloc}"
+        return StoredAs(target, "", self.fingerprint, is_guessable=True)
 
     def _server_is(self) -> str:
         return str(self.path)

@@ -79,8 +79,8 @@ async def ask_on_terminal(request: ApprovalRequest) -> Answer:
             source="gate",
         )
     async with open_console() as console:
-        answer = await remembered_meanwhile(request) if console.waited else None
-        return answer or await _decided(console, request)
+        decision = await remembered_meanwhile(request) if console.waited else None
+        return decision or await _decided(console, request)
 
 
 async def _decided(console: Console, request: ApprovalRequest) -> Answer:
@@ -109,9 +109,9 @@ async def _decided(console: Console, request: ApprovalRequest) -> Answer:
     return Deny(_NO if there and not tries else _LEFT, source="person")
 
 
-def _yes(shown: ApprovalRequest, choice: Choice) -> Allow:
-    if shown.edited:
-        return Allow(json.loads(shown.arguments_json), source="person")
+def _yes(request: ApprovalRequest, choice: Choice) -> Allow:
+    if request.edited:
+        return Allow(json.loads(request.arguments_json), source="person")
     return Allow(remember=CHOICES[choice].remember, source="person")
 
 
@@ -133,11 +133,11 @@ async def _show(console: Console, request: ApprovalRequest) -> bool:
     return True
 
 
-async def _view(console: Console, shown: ApprovalRequest, view: Page) -> Page:
+async def _view(console: Console, request: ApprovalRequest, view: Page) -> Page:
     """Show the next part of the request in full; ``view`` is what was left of it."""
     if not view.lines or view.columns != console.page().columns:
         view = console.page()
-        await in_thread(everything, view, shown)
+        await in_thread(everything, view, request)
     part = view.part(_MAX_VIEW_LINES)
     if view.lines:
         part.say(f"Not all of it is shown: v goes on, {len(view.lines):,} lines.", indent=2)
@@ -152,13 +152,13 @@ def _prompt(request: ApprovalRequest) -> str:
 
 
 async def _edited(
-    console: Console, call: ApprovalRequest, shown: ApprovalRequest
+    console: Console, call: ApprovalRequest, request: ApprovalRequest
 ) -> ApprovalRequest | None:
     """The call with the arguments as edited; as it was, where they cannot be used.
 
     None where the person left.
     """
-    draft = draft_of(shown.arguments_json)
+    draft = draft_of(request.arguments_json)
     while True:
         try:
             with console.lent():
@@ -169,7 +169,7 @@ async def _edited(
             console.say(f"Rejected: {safe_text(error, 400)}")
         again = await console.word("Edit it again? [y/N] ")
         if again != "y":
-            return None if again is None else shown
+            return None if again is None else request
 
 
 # --------------------------------------------------------------------- what is shown
@@ -204,7 +204,7 @@ _ELSE = _Room(400, 4)
 _ON_REQUEST = ("fingerprint", "request")
 """The facts that repeat others, or that are rarely needed."""
 _HINTS = ("read_only", "destructive", "idempotent", "open_world")
-_OURS = (*_HINTS, "origin", "script_calls", "scope", "max_tokens")
+_OWN_KINDS = (*_HINTS, "origin", "script_calls", "scope", "max_tokens")
 """Facts whose whole text is ours."""
 _LAST = ("title", "description")
 """The facts at the end of a request in full, so that no description can hide them."""
@@ -276,7 +276,7 @@ def _fact(page: Page, fact: Fact, room: _Room, height: int) -> None:
     if fact.is_json:
         lines = room.lines if whole else height if fact.kind == "arguments" else 6
         page.quote_json(fact.label, fact.text, WHOLE if whole else SHORT, lines)
-    elif fact.kind in _OURS:
+    elif fact.kind in _OWN_KINDS:
         page.fact(fact.label, fact.text)
     elif fact.kind == "script" and not whole:
         page.quote(fact.label, _around_the_call(fact.text), room.lines)

@@ -87,7 +87,7 @@ class Ticket:
             "request": self.request.to_json(),
             "asked_at": self.asked_at,
             "expires_at": self.expires_at,
-            "answer": None if self.answer is None else _answer_to_json(self.answer),
+            "answer": None if self.answer is None else _decision_to_json(self.answer),
             "decided_at": self.decided_at,
             "callers": {mark: list(caller) for mark, caller in self.callers.items()},
             "is_kept": self.is_kept,
@@ -97,13 +97,13 @@ class Ticket:
     def from_json(cls, value: Any) -> Ticket:
         """Parse the result of ``to_json``. Raises ``ValueError`` for anything else."""
         try:
-            answer, decided_at = value["answer"], value["decided_at"]
+            decision, decided_at = value["answer"], value["decided_at"]
             return cls(
                 id=text(value["id"]),
                 request=ApprovalRequest.from_json(value["request"]),
                 asked_at=float(value["asked_at"]),
                 expires_at=float(value["expires_at"]),
-                answer=None if answer is None else _answer_from_json(answer),
+                answer=None if decision is None else _decision_from_json(decision),
                 decided_at=None if decided_at is None else float(decided_at),
                 callers={
                     mark: (text(process), float(until))
@@ -341,23 +341,23 @@ def caller(until: float) -> tuple[str, float]:
 # --------------------------------------------------------------------------- as JSON
 
 
-def _answer_to_json(answer: Answer) -> dict[str, Any]:
+def _decision_to_json(decision: Answer) -> dict[str, Any]:
     members: dict[str, Any] = {
-        "allow": type(answer) is Allow,
-        "reason": answer.reason,
-        "source": answer.source,
-        "by": answer.by,
+        "allow": type(decision) is Allow,
+        "reason": decision.reason,
+        "source": decision.source,
+        "by": decision.by,
     }
-    if isinstance(answer, Allow):
-        remember = Remember.of(answer.remember)
-        members["arguments"] = None if answer.arguments is None else plain(answer.arguments)
+    if isinstance(decision, Allow):
+        remember = Remember.of(decision.remember)
+        members["arguments"] = None if decision.arguments is None else plain(decision.arguments)
         members["remember"] = remember and {
             each.name: as_json(getattr(remember, each.name)) for each in fields(remember)
         }
     return members
 
 
-def _answer_from_json(value: Any) -> Answer:
+def _decision_from_json(value: Any) -> Answer:
     reason, source, by = value["reason"], text(value["source"]), optional_text(value["by"])
     if value["allow"] is not True:
         return Deny(text(reason), source=source, by=by)

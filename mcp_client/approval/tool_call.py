@@ -265,8 +265,8 @@ class ToolCall(ApprovalRequest):
         address = optional_text(value["address"])
         if type(value["generation"]) is not int:
             raise ValueError("the generation of a call is not an integer")
-        for given in (value["arguments"], {} if meta is None else meta):
-            if type(given) is not dict:
+        for value_part in (value["arguments"], {} if meta is None else meta):
+            if type(value_part) is not dict:
                 raise ValueError("the arguments of a call are not a JSON object")
         return cls(
             **members,
@@ -307,10 +307,10 @@ class ToolCall(ApprovalRequest):
         if not isinstance(arguments, Mapping):
             raise TypeError("the arguments of a call are not a mapping")
         of_tool = self.tool.findings
-        kept = tuple(
+        matching = tuple(
             one for one in self.findings if one.kind not in _OF_ARGUMENTS or one in of_tool
         )
-        return replace(self, arguments_json=canonical(arguments), findings=kept, edited=True)
+        return replace(self, arguments_json=canonical(arguments), findings=matching, edited=True)
 
     @classmethod
     def example(
@@ -400,12 +400,14 @@ def _changes(pinned: Mapping[str, Any], tool: Tool) -> str:
     lines = list(
         difflib.unified_diff(old[start:end], new[start:end], lineterm="", n=_LINES_AROUND)
     )[3:]
-    shown = lines[:_MAX_CHANGED_LINES]
+    first_lines = lines[:_MAX_CHANGED_LINES]
     if len(lines) > _MAX_CHANGED_LINES:
-        shown.append(f"… {len(lines) - _MAX_CHANGED_LINES} more lines")
+        first_lines.append(f"… {len(lines) - _MAX_CHANGED_LINES} more lines")
     if max(len(old), len(new)) > end:
-        shown.append(f"… {max(len(old), len(new)) - end:,} lines further down are not compared")
-    return "\n".join(shown)
+        first_lines.append(
+            f"… {max(len(old), len(new)) - end:,} lines further down are not compared"
+        )
+    return "\n".join(first_lines)
 
 
 def _lines(definition: Mapping[str, Any]) -> list[str]:

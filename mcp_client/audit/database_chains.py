@@ -164,7 +164,7 @@ class _Verification:
         self._named: dict[str, dict[int, str]] = {}
         """The hashes of lines that the first lines of others name, by chain."""
         self._numbers: dict[str, int] = {}
-        self._gone = 0
+        self._missing = 0
         self._heads: list[str] = []
 
     def run(self) -> Verified:
@@ -177,13 +177,13 @@ class _Verification:
                     raise self._wrong(name, None, "its row in the table of chains is missing")
             for chain in chains:
                 self._note_named(connection, chain)
-            self._check_gone(chains)
+            self._check_missing(chains)
             for chain in chains:
                 self._verify(connection, chain)
         if self._noted:
             raise check.wrong(self._name, None, "a noted line is missing: a chain was cut off")
         found = check.done(self._name)
-        return replace(found, earlier=self._gone, last_hash=",".join(self._heads) or NOTHING)
+        return replace(found, earlier=self._missing, last_hash=",".join(self._heads) or NOTHING)
 
     def _note_named(self, connection: Any, chain: Chain) -> None:
         """Note the other chains that the first line of a chain names.
@@ -200,7 +200,7 @@ class _Verification:
                 self._numbers[name] = number
                 self._named.setdefault(name, {})[line] = hash
 
-    def _check_gone(self, chains: Sequence[Chain]) -> None:
+    def _check_missing(self, chains: Sequence[Chain]) -> None:
         """Check that only the oldest chains are gone, as a whole."""
         there = {chain.name for chain in chains}
         oldest = min((chain.number for chain in chains), default=0)
@@ -210,7 +210,7 @@ class _Verification:
                     raise self._wrong(
                         name, None, "all its lines are missing, but older chains exist"
                     )
-                self._gone += max(lines)
+                self._missing += max(lines)
 
     def _verify(self, connection: Any, chain: Chain) -> None:
         check, named = self._check, self._named.get(chain.name, {})

@@ -130,7 +130,7 @@ class AuditEntry(EntryMembers):
         self._changed = {
             "fingerprint": call.tool.fingerprint,
             "trusted": call.trusted,
-            **self._shown_findings(call.findings),
+            **self._redacted_findings(call.findings),
         }
 
     def edited(self, call: ToolCall) -> None:
@@ -141,7 +141,7 @@ class AuditEntry(EntryMembers):
         before = None if self._first is None else self._first["arguments_digest"]
         after = self._redacted_arguments(call.arguments_json, None)
         earlier = [] if self._edited is None else self._edited["findings"]
-        found = self._shown_findings(call.findings)
+        found = self._redacted_findings(call.findings)
         found["findings"] = [
             *(one for one in earlier if one not in found["findings"]),
             *found["findings"],

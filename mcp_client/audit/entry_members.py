@@ -104,7 +104,7 @@ class EntryMembers:
         self.counts: Record = {}
         """The additional members of ``closed``, for a script's run."""
         self._audit = audit
-        self._name = (audit.server, audit.shown_name(about.subject))
+        self._name = (audit.server, audit.redacted_name(about.subject))
         self._revision = about.revision
         self._is_resumed = False
         self._tool: Tool | None = None
@@ -196,10 +196,10 @@ class EntryMembers:
         }
 
     def _arguments(self) -> Record:
-        request, given = self._request, self.about.arguments
-        text = text_of(given) if request is None else request.arguments_json
+        request, arguments = self._request, self.about.arguments
+        text = text_of(arguments) if request is None else request.arguments_json
         size = None if text is None else _size(text)
-        return {**self._redacted_arguments(text, given), "arguments_bytes": size}
+        return {**self._redacted_arguments(text, arguments), "arguments_bytes": size}
 
     def _no_arguments(self) -> Record:
         nothing = dict.fromkeys(("arguments", "arguments_digest", "arguments_bytes"))
@@ -223,8 +223,8 @@ class EntryMembers:
         """Return the part that the approver is shown."""
         request = self._request
         if request is None:
-            return self._shown_findings(() if self._wrong is None else (self._wrong,))
-        return {**self._shown_findings(request.findings), "facts": self._facts(request)}
+            return self._redacted_findings(() if self._wrong is None else (self._wrong,))
+        return {**self._redacted_findings(request.findings), "facts": self._facts(request)}
 
     def _code(self) -> Record:
         script = self.about.script
@@ -241,17 +241,17 @@ class EntryMembers:
     def _facts(self, request: ApprovalRequest) -> Record:
         """Return the facts. Those of a tool alone are looked through once."""
         if not isinstance(request, ToolCall):
-            return self._shown_facts(request._without_values())
+            return self._redacted_facts(request._without_values())
         is_special = request.meta_json or request.drift or request.origin != "host"
         if self._hidden or is_special or request.edited:
-            return self._shown_facts(request)
-        known = request.tool._derive(_shown_by_audit)
+            return self._redacted_facts(request)
+        known = request.tool._derive(_records_by_audit)
         facts = known.get(self._audit)
         if facts is None:
-            facts = known[self._audit] = self._shown_facts(request)
+            facts = known[self._audit] = self._redacted_facts(request)
         return facts
 
-    def _shown_facts(self, request: ApprovalRequest) -> Record:
+    def _redacted_facts(self, request: ApprovalRequest) -> Record:
         """Return the facts of it that other members do not have."""
         found: dict[str, list[str]] = {}
         left = _MAX_FACTS_BYTES
@@ -260,50 +260,50 @@ class EntryMembers:
                 continue
             texts = found.setdefault(fact.kind, [])
             if len(texts) < _MAX_FACTS:
-                shown = self._shown_fact(fact)
-                left -= (size := len(json.dumps(shown)))
+                redacted = self._redacted_fact(fact)
+                left -= (size := len(json.dumps(redacted)))
                 if left < 0:
-                    left, shown = left + size, f"[left out: {len(fact.text)} characters]"
-                texts.append(shown)
+                    left, redacted = left + size, f"[left out: {len(fact.text)} characters]"
+                texts.append(redacted)
             elif len(texts) == _MAX_FACTS:
                 texts.append("and more")
         return {kind: texts if texts[1:] else texts[0] for kind, texts in found.items()}
 
-    def _shown_fact(self, fact: Fact) -> str:
+    def _redacted_fact(self, fact: Fact) -> str:
         if not fact.is_json:
             return self._safe(fact.text, _MAX_FACT_CHARS)
-        shown = self._audit.redaction.show(json.loads(fact.text))
-        self._hidden += shown.hidden
-        return self._safe(json.dumps(shown.value, ensure_ascii=False), _MAX_FACT_CHARS)
+        redacted = self._audit.redaction.show(json.loads(fact.text))
+        self._hidden += redacted.hidden
+        return self._safe(json.dumps(redacted.value, ensure_ascii=False), _MAX_FACT_CHARS)
 
-    def _shown_findings(self, findings: tuple[Finding, ...]) -> Record:
-        record: Record = {"findings": list(map(self._shown_finding, findings[:_MAX_FINDINGS]))}
+    def _redacted_findings(self, findings: tuple[Finding, ...]) -> Record:
+        record: Record = {"findings": list(map(self._redacted_finding, findings[:_MAX_FINDINGS]))}
         if len(findings) > _MAX_FINDINGS:
             record["more_findings"] = len(findings) - _MAX_FINDINGS
         return record
 
-    def _shown_finding(self, finding: Finding) -> Record:
+    def _redacted_finding(self, finding: Finding) -> Record:
         about, text = self._safe(finding.about, 200), finding.text
         if finding.kind == "broken_arguments":  # the sentence quotes an argument
             text = f"the arguments break the tool's input schema at {self._place}"
         elif finding.kind == "unchecked_arguments" and not finding.about:  # of these arguments
             text = "the arguments could not be checked against the tool's input schema"
-        shown = {"kind": finding.kind, "text": self._safe(text)}
-        return {**shown, "about": about} if about else shown
+        redacted = {"kind": finding.kind, "text": self._safe(text)}
+        return {**redacted, "about": about} if about else redacted
 
-    def _redacted_arguments(self, text: str | None, given: Any) -> Record:
+    def _redacted_arguments(self, text: str | None, arguments: Any) -> Record:
         """Return the arguments as a record may show them.
 
-        They are of ``text`` if there is one, else of ``given``.
+        They are of ``text`` if there is one, else of ``arguments``.
         """
         audit = self._audit
         about = self._tool, self._is_unread
-        shown = redacted_arguments(audit.redaction, audit.secrets, text, given, *about)
-        self._hidden += shown.hidden
-        has_secrets = bool(shown.hidden or shown.pointers)
+        redacted = redacted_arguments(audit.redaction, audit.secrets, text, arguments, *about)
+        self._hidden += redacted.hidden
+        has_secrets = bool(redacted.hidden or redacted.pointers)
         return {
-            "arguments": shown.value,
-            "redacted": shown.pointers,
+            "arguments": redacted.value,
+            "redacted": redacted.pointers,
             "arguments_digest": None if text is None else Digested(text, has_secrets),
         }
 
@@ -346,5 +346,5 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def _shown_by_audit(tool: Tool) -> WeakKeyDictionary[Recorder, Record]:
+def _records_by_audit(tool: Tool) -> WeakKeyDictionary[Recorder, Record]:
     return WeakKeyDictionary()

@@ -323,9 +323,9 @@ class Check:
             what = f"{gap} lines before it are missing" if gap > 0 else "it was inserted or moved"
             raise self.wrong(path, number, what)
         if record.get("event") == "lost":
-            gone = record.get("last_line")
+            last_line = record.get("last_line")
             raise self.wrong(
-                path, number, f"the host found here that its last line, {gone}, was gone"
+                path, number, f"the host found here that its last line, {last_line}, was missing"
             )
         self._lost += record.get("event") == "begun" and "lost" in record
         self._last = at

@@ -53,13 +53,13 @@ _log = logging.getLogger("mcp_client")
 _FORMAT = 1
 _LOCK_SECONDS = 10.0
 _LEAST_MAX_BYTES = 4_096
-_SHOWN_BYTES = 1_024
+_MAX_QUOTED_BYTES = 1_024
 _MAX_TRIES = 100
 _MAX_RECORD_BYTES = MAX_LINE_BYTES // 2
 _END_BYTES = len(b',"hash":""}\n') + len(NOTHING)
 _CHUNK_BYTES = 1024 * 1024
 _CLOSED_IN_CHILDREN = getattr(os, "O_CLOEXEC", 0)
-_OURS = stat.S_IFREG | 0o600
+_OWN_FILE_MODE = stat.S_IFREG | 0o600
 
 
 class _Written(NamedTuple):
@@ -197,7 +197,7 @@ class AuditLog:
             if here is None:
                 return False
             size, known, cut, loss = here.st_size, self._written, None, None
-            if here.st_mode != _OURS or not size:
+            if here.st_mode != _OWN_FILE_MODE or not size:
                 self._check_access(file, here)
             if known is not None and known.size == size and self._is_intact(file, here):
                 last = known.last
@@ -337,12 +337,12 @@ class AuditLog:
         return first is not None and first.line > known.last.line
 
     def _report(self, loss: Mapping[str, Any]) -> str:
-        told = (
+        message = (
             f"the audit log {self.path} was {loss['how']} while it was written: its line "
             f"{loss['last_line']} with the hash {loss['last_hash']} is gone"
         )
-        _log.error("%s", told)
-        return told
+        _log.error("%s", message)
+        return message
 
     def _before(self) -> Position:
         """Return the last line of the newest earlier file."""
@@ -411,7 +411,7 @@ class AuditLog:
         most = self._max_bytes
         if sys.platform == "win32":  # an open file cannot be renamed there, and the lock needs it
             return False
-        return most is not None and size > _SHOWN_BYTES and size + more > most
+        return most is not None and size > _MAX_QUOTED_BYTES and size + more > most
 
     def _rotate(self, number: int) -> None:
         """Rename the file to its number; the next append begins a new one."""

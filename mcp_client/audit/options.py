@@ -22,7 +22,7 @@ from ..runtime.session_context import KnownSecrets
 from .hash_chain import Check, Verified, key_of, opened_files
 from .log_file import AuditLog
 from .record import SessionAudit
-from .redaction import Redaction, Shown
+from .redaction import Redacted, Redaction
 from .sinks import AuditSink, place_of, sink_of
 
 if TYPE_CHECKING:
@@ -125,25 +125,25 @@ class RedactionFunction(Redaction):
         self._function = function
         self._bounds = Redaction(keys=(), patterns=())
 
-    def show(self, value: Any, schema: Any = None) -> Shown:
+    def show(self, value: Any, schema: Any = None) -> Redacted:
         """Return what the host's function shows of ``value``."""
         return self._decided(value, self._bounds.show)
 
-    def whole(self, value: Any, schema: Any = None, *, answer: bool = False) -> Shown:
+    def whole(self, value: Any, schema: Any = None, *, answer: bool = False) -> Redacted:
         """Return what the host's function shows of all of ``value``."""
         if answer:
             return super().whole(value, schema, answer=True)
         return self._decided(value, self._bounds.whole)
 
-    def _decided(self, value: Any, show: Callable[[Any], Shown]) -> Shown:
+    def _decided(self, value: Any, show: Callable[[Any], Redacted]) -> Redacted:
         before = texts_of(value, _MAX_SECRETS)
         try:
-            shown = show(self._function(value))
-            after = texts_of(shown.value, 4 * _MAX_SECRETS)
+            redacted = show(self._function(value))
+            after = texts_of(redacted.value, 4 * _MAX_SECRETS)
         except Exception as error:  # noqa: BLE001 - the host's function may raise anything
-            return Shown(f"[unreadable: {type(error).__name__}]", before)
-        shown.hidden = [text for text in before if not any(text in other for other in after)]
-        return shown
+            return Redacted(f"[unreadable: {type(error).__name__}]", before)
+        redacted.hidden = [text for text in before if not any(text in other for other in after)]
+        return redacted
 
     def about(self, text: str, limit: int, hidden: Iterable[str]) -> str:
         """Return ``text`` without the hidden secrets."""

@@ -64,8 +64,8 @@ class OpenTelemetryLog:
     def _emit(self, record: Mapping[str, Any]) -> None:
         severity = self._api.SeverityNumber.INFO
         when = datetime.fromisoformat(record["time"])
-        shown = {name: record.get(member) for member, name in _ATTRIBUTES.items()}
-        known = {name: safe_text(value) for name, value in shown.items() if value is not None}
+        attributes = {name: record.get(member) for member, name in _ATTRIBUTES.items()}
+        known = {name: safe_text(value) for name, value in attributes.items() if value is not None}
         # A text: a number beyond 64 bits would cost the exporter the whole batch.
         self._api.get_logger("mcp_client").emit(
             timestamp=int(when.timestamp() * 1_000_000) * 1_000,

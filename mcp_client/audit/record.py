@@ -191,23 +191,23 @@ class SessionAudit:
         kind, id, subject = request.kind, request.id, request.subject
         await self.entry_of(kind, id, subject, None, request.context).decided_by(gate, request)
 
-    def shown_name(self, name: str) -> str:
+    def redacted_name(self, name: str) -> str:
         """Return a tool's name as a record may show it."""
-        shown = self._tool_names.get(name)
-        if shown is None:
-            shown = Redaction.text(self.redaction, str(name), _MAX_NAME_CHARS)
+        redacted = self._tool_names.get(name)
+        if redacted is None:
+            redacted = Redaction.text(self.redaction, str(name), _MAX_NAME_CHARS)
             if len(self._tool_names) < _MAX_NAMES:
-                self._tool_names[name] = shown
-        return shown
+                self._tool_names[name] = redacted
+        return redacted
 
-    def shown_context(self, context: Hashable) -> Any:
+    def redacted_context(self, context: Hashable) -> Any:
         """Return a call's context as a record may show it; an object of the host is its type."""
         return None if context is None else Redaction.show(self.redaction, context).value
 
     def whose(self, context: Hashable, tag: Any) -> dict[str, Any]:
         """Return the members of records for the host's own words on a call."""
-        whose = {"context": self.shown_context(context)}
-        return whose if tag is None else {**whose, "tag": self.shown_context(tag)}
+        whose = {"context": self.redacted_context(context)}
+        return whose if tag is None else {**whose, "tag": self.redacted_context(tag)}
 
     def revoked(self, decisions: Iterable[Decision], by: str | None = None) -> None:
         """Record that decisions were forgotten, by ``by``. From any thread.
@@ -220,23 +220,25 @@ class SessionAudit:
                 "event": "revoked",
                 "process": os.getpid(),
                 "server": self.server,
-                "tool" if answer.kind == "call" else answer.kind: self.shown_name(answer.subject),
+                "tool" if decision.kind == "call" else decision.kind: self.redacted_name(
+                    decision.subject
+                ),
                 "identity": self.identity,
-                "fingerprint": answer.fingerprint,
-                "scope": answer.scope,
-                "context": self.shown_context(answer.context),
-                **({} if answer.origin == "host" else {"origin": answer.origin}),
-                "given": timestamp(answer.decided_at),
-                "given_by": self._shown_person(answer.by),
-                "by": self._shown_person(by),
+                "fingerprint": decision.fingerprint,
+                "scope": decision.scope,
+                "context": self.redacted_context(decision.context),
+                **({} if decision.origin == "host" else {"origin": decision.origin}),
+                "given": timestamp(decision.decided_at),
+                "given_by": self._redacted_person(decision.by),
+                "by": self._redacted_person(by),
             }
-            for answer in decisions
-            if answer.server == self.server
+            for decision in decisions
+            if decision.server == self.server
         ]
         for sink in self.sinks if records else ():
             sink.offer(records)
 
-    def _shown_person(self, name: str | None) -> str | None:
+    def _redacted_person(self, name: str | None) -> str | None:
         return None if name is None else Redaction.text(self.redaction, safe_text(name, 200), 220)
 
     def began(self, entry: object) -> None:

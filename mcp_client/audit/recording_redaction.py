@@ -38,7 +38,7 @@ class SessionRecord:
 
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
-        self._given = KnownSecrets(REDACTED)
+        self._known_secrets = KnownSecrets(REDACTED)
         self._left_out = KnownSecrets(REDACTED)
         self._schemas: dict[str, Any] = {}
         self._tasks: dict[str, str] = {}
@@ -46,15 +46,15 @@ class SessionRecord:
 
     def follow(self, secrets: KnownSecrets) -> None:
         """Leave out ``secrets``, which the server is given, too."""
-        self._given.follow(secrets.values)
+        self._known_secrets.follow(secrets.values)
 
     def placeholders(self, value: Any) -> Any:
         """Return ``value`` with placeholders for secrets."""
         if not self._tasks:
             return value
         if isinstance(value, str):
-            for id, shown in self._tasks.items():
-                value = value.replace(id, shown)
+            for id, redacted in self._tasks.items():
+                value = value.replace(id, redacted)
             return value
         if isinstance(value, dict):
             return {self.placeholders(key): self.placeholders(item) for key, item in value.items()}
@@ -65,17 +65,17 @@ class SessionRecord:
     def request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the parameters of a request without secrets."""
         rest = {key: value for key, value in params.items() if key not in ("_meta", "arguments")}
-        shown = self._redaction.whole(rest, answer=True)
-        found = dict(shown.value)
-        self._left_out.add(shown.hidden)
+        redacted = self._redaction.whole(rest, answer=True)
+        found = dict(redacted.value)
+        self._left_out.add(redacted.hidden)
         if "arguments" in params:
             schema = self._schemas.get(str(params.get("name")))
-            shown = self._redaction.whole(params["arguments"], schema)
-            found["arguments"] = shown.value
-            self._left_out.add(shown.hidden)
-        clean: dict[str, Any] = self._given.json(self._left_out.json(found))
+            redacted = self._redaction.whole(params["arguments"], schema)
+            found["arguments"] = redacted.value
+            self._left_out.add(redacted.hidden)
+        clean: dict[str, Any] = self._known_secrets.json(self._left_out.json(found))
         if "name" in params:  # it names what is called, and may be like an argument left out
-            clean["name"] = self._given.json(found.get("name"))
+            clean["name"] = self._known_secrets.json(found.get("name"))
         return clean
 
     def result(self, method: str, result: Any) -> Any:
@@ -89,7 +89,7 @@ class SessionRecord:
         for tool in tools if isinstance(tools, list) else ():
             if isinstance(tool, dict) and isinstance(tool.get("name"), str):
                 self._schemas[tool["name"]] = tool.get("inputSchema")
-        return self._given.json(self._whole(result))
+        return self._known_secrets.json(self._whole(result))
 
     def value(self, value: Any) -> Any:
         """Return any other value without secrets."""
@@ -99,12 +99,12 @@ class SessionRecord:
             self._note_task(value)
             id = related_task(value)
             self._note_task(None if id is None else {"taskId": id})
-        return self._given.json(self._left_out.json(self._whole(self.placeholders(value))))
+        return self._known_secrets.json(self._left_out.json(self._whole(self.placeholders(value))))
 
     # ------------------------------------------------------------------- private
 
-    def _note_task(self, said: Any) -> None:
-        id = said.get("taskId") if isinstance(said, dict) else None
+    def _note_task(self, task_id: Any) -> None:
+        id = task_id.get("taskId") if isinstance(task_id, dict) else None
         if isinstance(id, str) and len(id) >= _MIN_ID_CHARS and len(self._tasks) < _MAX_TASKS:
             self._tasks.setdefault(id, f"[task {len(self._tasks) + 1}]")
 

@@ -15,7 +15,7 @@ from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..protocol.canonical_json import canonical
 from ..runtime.session_context import KnownSecrets
-from .redaction import Redaction, Shown, marked
+from .redaction import Redacted, Redaction, marked
 
 __all__ = ["MAX_ARGUMENTS_CHARS", "SpanContent", "differing_paths", "redacted_arguments", "text_of"]
 
@@ -39,25 +39,25 @@ def redacted_arguments(
     given: Any,
     tool: Tool | None,
     is_unread: bool = False,
-) -> Shown:
+) -> Redacted:
     """Return the arguments as a record may show them. Never raises.
 
     They are of ``text`` if there is one, else of ``given``. ``is_unread``: nothing is shown,
     because the tool's schema is not known, which may mark secrets.
     """
     if text is not None and len(text) > MAX_ARGUMENTS_CHARS:
-        return Shown(f"[left out: {len(text)} characters]", pointers=[""])
+        return Redacted(f"[left out: {len(text)} characters]", pointers=[""])
     try:
         if is_unread and given:
-            return Shown("[left out: the tool's definition is not known]", pointers=[""])
+            return Redacted("[left out: the tool's definition is not known]", pointers=[""])
         value = given if text is None else _parse(text)[0]
-        shown = redaction.show(value, _marks_of(tool))
-        clean = secrets.json(shown.value)
-        if clean != shown.value:  # their places are not looked for
-            shown.value, shown.pointers = clean, [*shown.pointers, ""]
+        redacted = redaction.show(value, _marks_of(tool))
+        clean = secrets.json(redacted.value)
+        if clean != redacted.value:  # their places are not looked for
+            redacted.value, redacted.pointers = clean, [*redacted.pointers, ""]
     except Exception as error:  # noqa: BLE001 - an object of the caller's own may do anything
-        return Shown(f"[unreadable: {type(error).__name__}]", pointers=[""])
-    return shown
+        return Redacted(f"[unreadable: {type(error).__name__}]", pointers=[""])
+    return redacted
 
 
 def _marks_of(tool: Tool | None) -> Any:
@@ -110,10 +110,10 @@ class SpanContent:
     def arguments(self, call: ToolCall) -> str:
         """Return the arguments of a call."""
         text = call.arguments_json
-        shown = redacted_arguments(self._redaction, self._secrets, text, None, call.tool)
-        return json.dumps(shown.value)
+        redacted = redacted_arguments(self._redaction, self._secrets, text, None, call.tool)
+        return json.dumps(redacted.value)
 
     def result(self, result: ToolResult) -> str:
         """Return the result of a call."""
-        shown = Redaction.show(self._redaction, self._secrets.json(result.raw))
-        return json.dumps(shown.value)
+        redacted = Redaction.show(self._redaction, self._secrets.json(result.raw))
+        return json.dumps(redacted.value)

@@ -49,11 +49,11 @@ from .secret_text import (
     may_have_names,
 )
 
-__all__ = ["KEYS", "PATTERNS", "REDACTED", "Redaction", "Shown", "marked"]
+__all__ = ["KEYS", "PATTERNS", "REDACTED", "Redacted", "Redaction", "marked"]
 
 REDACTED = "[redacted]"
 
-_MAX_SHOWN_CHARS = 8_192
+_MAX_RECORD_CHARS = 8_192
 """Characters shown of all arguments together."""
 _MAX_STRING_CHARS = 1_000
 _MAX_DEPTH = 24
@@ -88,7 +88,7 @@ _Edit: TypeAlias = "tuple[int, int, str]"
 
 
 @dataclass(slots=True)
-class Shown:
+class Redacted:
     """The part of a value that may be shown."""
 
     value: Any = None
@@ -98,15 +98,15 @@ class Shown:
     """JSON pointers to the values that were left out in whole or in part, the first 32."""
     count: int = 0
     """The number of parts that were left out."""
-    left: int = _MAX_SHOWN_CHARS
+    left: int = _MAX_RECORD_CHARS
     whole: bool = False
     """Whether all of it is shown, however much that is."""
     answer: bool = False
     """Whether a placeholder has the type of the secret."""
 
-    def inner(self) -> Shown:
+    def inner(self) -> Redacted:
         """Return one for a value within a text."""
-        return Shown(left=_UNBOUNDED, whole=True) if self.whole else Shown()
+        return Redacted(left=_UNBOUNDED, whole=True) if self.whole else Redacted()
 
     def hide(self, secret: Any, path: _Path) -> None:
         """``secret``, at ``path``, was left out."""
@@ -150,25 +150,25 @@ class Redaction:
         except (re.error, TypeError, RecursionError, OverflowError) as error:
             raise ConfigError(f"Redaction(patterns=...): {error}") from None
 
-    def show(self, value: Any, schema: Any = None) -> Shown:
+    def show(self, value: Any, schema: Any = None) -> Redacted:
         """Return what may be shown of ``value``, by the marks of the JSON Schema ``schema``.
 
         ``value`` need not be JSON: any other object is named by its type.
         """
-        return self._shown(Shown(), value, schema)
+        return self._shown(Redacted(), value, schema)
 
-    def whole(self, value: Any, schema: Any = None, *, answer: bool = False) -> Shown:
+    def whole(self, value: Any, schema: Any = None, *, answer: bool = False) -> Redacted:
         """Return ``value`` (JSON, 256 levels) without secrets; with ``answer``, in its shape."""
-        shown = Shown(left=_UNBOUNDED, whole=True, answer=answer)
-        return self._shown(shown, value, schema)
+        out = Redacted(left=_UNBOUNDED, whole=True, answer=answer)
+        return self._shown(out, value, schema)
 
-    def _shown(self, shown: Shown, value: Any, schema: Any) -> Shown:
+    def _shown(self, out: Redacted, value: Any, schema: Any) -> Redacted:
         schemas, secret = ((), False) if schema is None else applicable(schema, [schema])
         if secret:
-            shown.value = self._hide(value, None, shown)
+            out.value = self._hide(value, None, out)
         else:
-            shown.value = _Walk(self, schema, shown).value(value, schemas, None, 0)
-        return shown
+            out.value = _Walk(self, schema, out).value(value, schemas, None, 0)
+        return out
 
     def text(self, text: str, limit: int = 500, hidden: Iterable[str] = ()) -> str:
         """Return ``text`` (at most ``limit`` characters) without ``hidden`` and secrets."""
@@ -187,35 +187,35 @@ class Redaction:
         """Return a member's name as it may be shown, and the kind of the member."""
         return self._clean(name)[0], _kind(self._names, name)
 
-    def _hide(self, value: Any, path: _Path, shown: Shown) -> Any:
+    def _hide(self, value: Any, path: _Path, out: Redacted) -> Any:
         if value is None or value is True or value is False or value in ("", [], {}):
             return value
-        shown.left -= len(REDACTED)
-        shown.hide(value, path)
-        return _stand_in(value) if shown.answer else REDACTED
+        out.left -= len(REDACTED)
+        out.hide(value, path)
+        return _placeholder(value) if out.answer else REDACTED
 
-    def _string(self, text: str, path: _Path, shown: Shown, depth: int) -> str:
-        limit = len(text) if shown.whole else max(min(_MAX_STRING_CHARS, shown.left), 0)
+    def _string(self, text: str, path: _Path, out: Redacted, depth: int) -> str:
+        limit = len(text) if out.whole else max(min(_MAX_STRING_CHARS, out.left), 0)
         if len(text) <= limit and self._knows_all and _is_plain(text):
-            shown.left -= len(text)
+            out.left -= len(text)
             return text
         if 2 <= len(text) <= max(_MAX_JSON_CHARS, limit) and text.lstrip()[:1] in ("{", "["):
-            clean = self._json(text, 0, shown, path, depth)
+            clean = self._json(text, 0, out, path, depth)
             if clean is not None:
-                return self._charged(clean[2], limit, len(text), shown)
+                return self._charged(clean[2], limit, len(text), out)
         window = text[: limit + _WINDOW_CHARS]
-        if shown.whole:
-            result, secrets = self._clean(text, (), depth, shown)
+        if out.whole:
+            result, secrets = self._clean(text, (), depth, out)
         else:
             result, secrets = self._cut(window, limit, len(text), (), depth)
         if secrets:
-            shown.hide([secret for secret in secrets if len(secret) > _MIN_SECRET_CHARS], path)
-        shown.left -= len(result)
+            out.hide([secret for secret in secrets if len(secret) > _MIN_SECRET_CHARS], path)
+        out.left -= len(result)
         return result
 
-    def _charged(self, clean: str, limit: int, whole: int, shown: Shown) -> str:
+    def _charged(self, clean: str, limit: int, whole: int, out: Redacted) -> str:
         result = clean if len(clean) <= limit else f"{clean[:limit]}… ({whole} characters)"
-        shown.left -= len(result)
+        out.left -= len(result)
         return result
 
     def _cut(
@@ -229,7 +229,7 @@ class Redaction:
         return clean if whole <= limit else f"{clean}… ({whole} characters)", secrets
 
     def _clean(
-        self, text: str, edits: Iterable[_Edit] = (), depth: int = 0, about: Shown | None = None
+        self, text: str, edits: Iterable[_Edit] = (), depth: int = 0, about: Redacted | None = None
     ) -> tuple[str, list[str]]:
         """``text`` without its secrets, and those."""
         edits, secrets = list(edits), list[str]()
@@ -240,7 +240,7 @@ class Redaction:
             edits += self._by_look(text)
             if self._names.keys and may_have_names(text):
                 edits += ((*span, REDACTED) for span in find_named(text, self._names))
-                inside = Shown() if about is None else about.inner()
+                inside = Redacted() if about is None else about.inner()
                 edits += self._embedded(text, depth, inside)
                 secrets += inside.hidden
         clean, found = _edited(text, edits)
@@ -270,20 +270,20 @@ class Redaction:
                     yield match.start(), start, REDACTED
                     yield end, match.end(), REDACTED
 
-    def _embedded(self, text: str, depth: int, shown: Shown) -> Iterator[_Edit]:
+    def _embedded(self, text: str, depth: int, out: Redacted) -> Iterator[_Edit]:
         """Yield the JSON values within a text that have secrets in them."""
         at = 0
         for _ in range(_MAX_JSON_STARTS):
             match = _BRACKET.search(text, at)
             if match is None:
                 return
-            edit = self._json(text, match.start(), shown, None, depth + 1, whole=False)
+            edit = self._json(text, match.start(), out, None, depth + 1, whole=False)
             at = match.start() + 1 if edit is None else edit[1]
             if edit is not None and edit[2]:
                 yield edit
 
     def _json(
-        self, text: str, start: int, shown: Shown, path: _Path, depth: int, *, whole: bool = True
+        self, text: str, start: int, out: Redacted, path: _Path, depth: int, *, whole: bool = True
     ) -> _Edit | None:
         """Return the JSON array or object that begins at ``start``, as it may be shown.
 
@@ -300,13 +300,13 @@ class Redaction:
             return None
         if whole and text[end:].strip():
             return None
-        inner = shown.inner()
+        inner = out.inner()
         clean = _Walk(self, None, inner).value(value, (), path, depth + 1)
         if not inner.count:
             return None if whole else (start, end, "")
-        shown.count += inner.count
-        shown.hidden += inner.hidden
-        shown.pointers += inner.pointers[: _MAX_POINTERS - len(shown.pointers)]
+        out.count += inner.count
+        out.hidden += inner.hidden
+        out.pointers += inner.pointers[: _MAX_POINTERS - len(out.pointers)]
         return start, end, json.dumps(clean, ensure_ascii=False)
 
 
@@ -315,25 +315,25 @@ class _Walk:
 
     __slots__ = ("_hide", "_names", "_redaction", "_root", "_shown", "_string")
 
-    def __init__(self, redaction: Redaction, root: Any, shown: Shown) -> None:
+    def __init__(self, redaction: Redaction, root: Any, out: Redacted) -> None:
         self._redaction = redaction
         self._names = redaction._names
         self._root = root
-        self._shown = shown
+        self._shown = out
 
     def value(self, value: Any, schemas: tuple[Any, ...], path: _Path, depth: int) -> Any:
-        shown = self._shown
-        shown.left -= 4
+        out = self._shown
+        out.left -= 4
         if value is None or value is True or value is False:
             return value
         if isinstance(value, str):
-            return self._redaction._string(value, path, shown, depth)
+            return self._redaction._string(value, path, out, depth)
         if isinstance(value, int):
             bits = value.bit_length()
-            return int(value) if bits <= _MAX_BITS or shown.whole else f"[a number of {bits} bits]"
+            return int(value) if bits <= _MAX_BITS or out.whole else f"[a number of {bits} bits]"
         if isinstance(value, float):
             return float(value) if abs(value) < float("inf") else f"[{float(value)}]"
-        if depth >= (_MAX_DEPTH_WHOLE if shown.whole else _MAX_DEPTH):
+        if depth >= (_MAX_DEPTH_WHOLE if out.whole else _MAX_DEPTH):
             return "[left out: nested too deep]"
         if type(value) is dict or isinstance(value, Mapping):  # the second is slow
             return self._object(value, schemas, path, depth)
@@ -345,19 +345,19 @@ class _Walk:
         self, value: Mapping[Any, Any], schemas: tuple[Any, ...], path: _Path, depth: int
     ) -> dict[str, Any]:
         result: dict[str, Any] = {}
-        shown, judge = self._shown, self._redaction._judge
+        out, judge = self._shown, self._redaction._judge
         is_pair = len(value) <= _MAX_PAIR_MEMBERS and self._is_pair(value)
         for count, (key, item) in enumerate(value.items()):
-            if shown.left <= 0:
+            if out.left <= 0:
                 result["…"] = f"{len(value) - count} more members"
                 break
             key = str(key)
             if len(key) <= _MAX_NAME_CHARS:
                 name, kind = judge(key)
-                shown.left -= len(name)
+                out.left -= len(name)
             else:
                 name, kind = (
-                    self._redaction._string(key, path, shown, depth),
+                    self._redaction._string(key, path, out, depth),
                     _kind(self._names, key),
                 )
             while name in result:  # two names may look alike once they are cut
@@ -372,7 +372,7 @@ class _Walk:
                 or (is_pair and kind == "value")
                 or (kind == "plural" and _has_text(key, item))
             ):
-                result[name] = self._redaction._hide(item, here, shown)
+                result[name] = self._redaction._hide(item, here, out)
             else:
                 result[name] = self.value(item, inner, here, depth + 1)
         return result
@@ -457,12 +457,14 @@ def _edited(text: str, edits: Iterable[_Edit]) -> tuple[str, list[str]]:
     ]
 
 
-def _stand_in(value: Any) -> Any:
+def _placeholder(value: Any) -> Any:
     """Return the placeholder of a secret, of the same type."""
     if isinstance(value, Mapping):
-        return {f"{REDACTED} {count}": _stand_in(each) for count, each in enumerate(value.values())}
+        return {
+            f"{REDACTED} {count}": _placeholder(each) for count, each in enumerate(value.values())
+        }
     if isinstance(value, list | tuple):
-        return [_stand_in(each) for each in value]
+        return [_placeholder(each) for each in value]
     if isinstance(value, bool | None) or not isinstance(value, int | float):
         return value if isinstance(value, bool | None) else REDACTED
     return type(value)(0)

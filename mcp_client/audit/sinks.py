@@ -114,10 +114,10 @@ class Recorder(Protocol):
     def secrets(self) -> KnownSecrets:
         """The secrets that the server was given."""
 
-    def shown_name(self, name: str) -> str:
+    def redacted_name(self, name: str) -> str:
         """Return a name as a record may show it."""
 
-    def shown_context(self, context: Hashable) -> Any:
+    def redacted_context(self, context: Hashable) -> Any:
         """Return a call's context as a record may show it."""
 
     def whose(self, context: Hashable, tag: Any) -> Record:
@@ -278,14 +278,14 @@ class _FunctionSink(Sink):
             await self._call(record, shield)
 
     async def _call(self, record: Record, shield: bool) -> None:
-        answer = self._function(dict(record))
-        if inspect.isawaitable(answer):
+        result = self._function(dict(record))
+        if inspect.isawaitable(result):
             try:
                 with anyio.fail_after(_SINK_SECONDS, shield=shield):
-                    await answer
+                    await result
             finally:
-                if inspect.iscoroutine(answer):
-                    answer.close()  # if the event loop has ended and cannot run it
+                if inspect.iscoroutine(result):
+                    result.close()  # if the event loop has ended and cannot run it
 
 
 async def in_own_thread(append: Callable[..., None], *args: Any, shield: bool) -> None:

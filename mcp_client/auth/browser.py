@@ -290,13 +290,15 @@ async def _ask_host(on_url: OnUrl, attempt: _Attempt) -> None:
         )
 
 
-async def _call_host(function: Callable[[Any], Any], given: Any, option: str, server: str) -> Any:
+async def _call_host(
+    function: Callable[[Any], Any], argument: Any, option: str, server: str
+) -> Any:
     """Return the result of a host's function, async or sync. Raises ``AuthError`` if it raises."""
     try:
         if inspect.iscoroutinefunction(function):
-            return await function(given)
+            return await function(argument)
         # In a list, because trio refuses threads that return a bare coroutine.
-        (result,) = await in_daemon_thread(lambda: [function(given)])
+        (result,) = await in_daemon_thread(lambda: [function(argument)])
         return await result if inspect.isawaitable(result) else result
     except McpError:
         raise

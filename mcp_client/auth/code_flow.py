@@ -46,7 +46,7 @@ _NO_DEVICE = UNKNOWN_CLIENT | {"unsupported_grant_type"}
 """The errors after which a browser is used: the client may not use the device flow, but may log in
 with a browser."""
 _OFFLINE = "offline_access"
-_Answer: TypeAlias = tuple[dict[str, Any], ClientAuthentication]
+_TokenRequest: TypeAlias = tuple[dict[str, Any], ClientAuthentication]
 """The response of a token endpoint, and how the client authenticated."""
 
 
@@ -295,7 +295,7 @@ def _log_in(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[Login]
     return Login(token, source, attempt.scopes, prover)
 
 
-def _with_device(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[_Answer]:
+def _with_device(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[_TokenRequest]:
     discovered, options = attempt.discovered, attempt.options
     return device_token(
         DeviceRequest(
@@ -311,11 +311,11 @@ def _with_device(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[_
     )
 
 
-def _with_browser(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[_Answer]:
+def _with_browser(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[_TokenRequest]:
     identity, url = attempt.identity, (yield from attempt.url())
-    kept = identity.registration if identity.kept else None
+    registration = identity.registration if identity.kept else None
     redirected: Redirected = yield Consent(
-        url, identity.redirect_uri, attempt.state, request.server, kept
+        url, identity.redirect_uri, attempt.state, request.server, registration
     )
     code = attempt.code(redirected.params)
     discovered = attempt.discovered

@@ -355,8 +355,8 @@ def _validated(
 
     An optional endpoint that must not be used counts as missing: it may not be needed.
     """
-    said = document.get("issuer")
-    if not isinstance(said, str) or not same_issuer(said, issuer):
+    claimed = document.get("issuer")
+    if not isinstance(claimed, str) or not same_issuer(claimed, issuer):
         raise _another_issuer(document, issuer)
     endpoints: dict[str, str] = {}
     unusable: dict[str, str] = {}
@@ -372,7 +372,7 @@ def _validated(
         else:
             unusable[name] = reason
     server = ServerMetadata(
-        issuer=said,
+        issuer=claimed,
         named=issuer,
         token_endpoint=endpoints.get("token_endpoint", ""),
         authorization_endpoint=endpoints.get("authorization_endpoint"),
@@ -394,15 +394,18 @@ def _validated(
         supports_client_documents=document.get("client_id_metadata_document_supported") is True,
     )
     if not server.token_endpoint:
-        raise AuthError(f"{_WHAT_SERVER} of {shown(said)} {server.why_missing('token_endpoint')}")
+        raise AuthError(
+            f"{_WHAT_SERVER} of {shown(claimed)} {server.why_missing('token_endpoint')}"
+        )
     return server
 
 
 def _another_issuer(document: Mapping[str, Any], issuer: str) -> AuthError:
-    said = document.get("issuer")
+    claimed = document.get("issuer")
     return AuthError(
         f"{_WHAT_SERVER} of {shown(issuer)} is for another issuer, "
-        f"{safe_text(shown(said) if isinstance(said, str) else said, 200)!r}, and is not used"
+        f"{safe_text(shown(claimed) if isinstance(claimed, str) else claimed, 200)!r}, "
+        "and is not used"
     )
 
 

@@ -409,8 +409,8 @@ class IdentityProvider:
             raise ConfigError(
                 f"IdentityProvider(token_endpoint={shown(self.token_endpoint)!r}): {reason}"
             )
-        given = self.id_token
-        if not callable(given) and (not isinstance(given, str) or not given):
+        token = self.id_token
+        if not callable(token) and (not isinstance(token, str) or not token):
             raise ConfigError(
                 "IdentityProvider(id_token=...): give the token, or a function that returns it"
             )

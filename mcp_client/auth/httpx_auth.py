@@ -276,15 +276,15 @@ def _refusal(response: httpx.Response, token: Token | None) -> Challenge | None:
     """Return the challenge of a response that refuses ``token``; None for any other response."""
     if response.status_code not in (401, 403):
         return None
-    given = parse_challenges(response.headers.get_list("www-authenticate"))
-    ours = [challenge for challenge in given if challenge.scheme in _SCHEMES]
+    challenges = parse_challenges(response.headers.get_list("www-authenticate"))
+    usable = [challenge for challenge in challenges if challenge.scheme in _SCHEMES]
     if response.status_code == 403:
-        return next((each for each in ours if each.error == "insufficient_scope"), None)
-    if not given:
+        return next((each for each in usable if each.error == "insufficient_scope"), None)
+    if not challenges:
         return Challenge("bearer")  # some servers only send 401, and publish their metadata
     scheme = "bearer" if token is None else token.token_type.lower()
-    same = [challenge for challenge in ours if challenge.scheme == scheme]
-    return next(iter(same or ours), None)
+    same = [challenge for challenge in usable if challenge.scheme == scheme]
+    return next(iter(same or usable), None)
 
 
 class _BoundedBody(httpx.AsyncByteStream):

@@ -31,7 +31,7 @@ from anyio.abc import Listener, SocketAttribute, SocketStream
 
 from ..runtime.urls import is_loopback
 
-__all__ = ["AuthorizationResponse", "RedirectPage", "answer_to", "listens_at", "read_redirect"]
+__all__ = ["AuthorizationResponse", "RedirectPage", "listens_at", "read_redirect", "response_to"]
 
 _log = logging.getLogger("mcp_client")
 _MAX_HEAD_BYTES = 32 * 1024
@@ -91,7 +91,7 @@ def read_redirect(query: str, state: str) -> Mapping[str, str] | str:
     return params
 
 
-def answer_to(head: bytes, redirect_uri: str, state: str) -> AuthorizationResponse:
+def response_to(head: bytes, redirect_uri: str, state: str) -> AuthorizationResponse:
     """Return the response to a request with this first line and these headers."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
@@ -107,7 +107,7 @@ def answer_to(head: bytes, redirect_uri: str, state: str) -> AuthorizationRespon
         return AuthorizationResponse(421, "This page is not served for that host.")
     path, _, query = words[1].partition("?")
     if path != (own.path or "/"):
-        return AuthorizationResponse(404, "There is no page at this address.")
+        return AuthorizationResponse(404, "This address has no page.")
     if words[0] != "GET":
         return AuthorizationResponse(405, "This page accepts only GET.")
     found = read_redirect(query, state)
@@ -122,7 +122,7 @@ class RedirectPage:
     def __init__(self, uri: str, listeners: list[Listener[SocketStream]]) -> None:
         self.uri = uri
         self._listeners = listeners
-        self._answer: Mapping[str, str] | None = None
+        self._params: Mapping[str, str] | None = None
         self._answered = anyio.Event()
 
     @classmethod
@@ -169,8 +169,8 @@ class RedirectPage:
                 tasks.start_soon(listener.serve, connection)
             await self._answered.wait()
             tasks.cancel_scope.cancel()
-        assert self._answer is not None
-        return self._answer
+        assert self._params is not None
+        return self._params
 
     async def _serve(self, stream: SocketStream, state: str) -> None:
         try:
@@ -179,15 +179,15 @@ class RedirectPage:
                 head += await stream.receive()
                 if len(head) > _MAX_HEAD_BYTES:
                     return
-            answer = answer_to(head.partition(b"\r\n\r\n")[0], self.uri, state)
-            if self._answer is not None:
+            response = response_to(head.partition(b"\r\n\r\n")[0], self.uri, state)
+            if self._params is not None:
                 return
-            self._answer = answer.params
+            self._params = response.params
             try:
-                await stream.send(_page(answer))
+                await stream.send(_page(response))
                 await stream.send_eof()
             finally:
-                if answer.params is not None:
+                if response.params is not None:
                     self._answered.set()
         except Exception as error:  # noqa: BLE001 - a broken connection must not end the login
             _log.debug("a request to the redirect URI failed: %s", type(error).__name__)
@@ -217,10 +217,10 @@ def listens_at(uri: str) -> bool:
         return False
 
 
-def _page(answer: AuthorizationResponse) -> bytes:
+def _page(response: AuthorizationResponse) -> bytes:
     body = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Log in</title></head>'
-        f"<body><p>{answer.text}</p></body></html>\n"
+        f"<body><p>{response.text}</p></body></html>\n"
     ).encode()
-    head = f"HTTP/1.1 {answer.status} {_REASONS[answer.status]}\r\n"
+    head = f"HTTP/1.1 {response.status} {_REASONS[response.status]}\r\n"
     return f"{head}{_HEADERS}Content-Length: {len(body)}\r\n\r\n".encode() + body

@@ -276,10 +276,10 @@ def _refusal(
     server: ServerMetadata, endpoint: str, response: Fetched, document: Mapping[str, Any] | None
 ) -> AuthError:
     code = document.get("error") if document else None
-    said = words_of(response, code=code if isinstance(code, str) else None)
+    reason = words_of(response, code=code if isinstance(code, str) else None)
     text = f"{shown(endpoint)} did not register a client (HTTP {response.status}"
     text += f", {safe_text(code, 80)})" if isinstance(code, str) else ")"
-    text += f": {said}" if said else ""
+    text += f": {reason}" if reason else ""
     if code == "invalid_redirect_uri":
         text += "; give OAuth(redirect_uri=...) one that it accepts"
     elif server.guessed:

@@ -151,17 +151,19 @@ async def refresh_once(
     while True:
         mark = await store.claim(key, claim)
         try:
-            kept = await store.load(key)
-            if _replaces(kept, stale, clock()):
-                return kept
-            if mark is not None and kept is None and waited:
+            stored = await store.load(key)
+            if _replaces(stored, stale, clock()):
+                return stored
+            if mark is not None and stored is None and waited:
                 raise AuthError(
                     "another process found that this token can no longer be refreshed",
                     oauth_error="invalid_grant",
                 )
             if mark is not None:
                 # The stored token may be newer than the caller's, and expired as well.
-                return await _finish(partial(_exchanged, store, key, kept, kept or stale, refresh))
+                return await _finish(
+                    partial(_exchanged, store, key, stored, stored or stale, refresh)
+                )
         finally:
             if mark is not None:
                 # Without that the mark becomes void by itself, and the token must not be lost.
@@ -179,14 +181,14 @@ async def refresh_once(
 async def _exchanged(
     store: TokenStore,
     key: Key,
-    kept: Token | None,
+    stored: Token | None,
     stale: Token,
     refresh: Callable[[Token], Awaitable[Token]],
 ) -> Token:
     try:
         token = await refresh(stale)
     except AuthError as error:
-        if kept is not None and not error.retryable:
+        if stored is not None and not error.retryable:
             await store.delete(key)
         raise
     try:
@@ -226,5 +228,9 @@ async def _finish(work: Callable[[], Awaitable[Token]]) -> Token:
     raise outcome or AuthError("the refresh was cancelled", retryable=True)
 
 
-def _replaces(kept: Token | None, stale: Token, now: float) -> TypeGuard[Token]:
-    return kept is not None and kept.access_token != stale.access_token and kept.fresh(now, early=0)
+def _replaces(stored: Token | None, stale: Token, now: float) -> TypeGuard[Token]:
+    return (
+        stored is not None
+        and stored.access_token != stale.access_token
+        and stored.fresh(now, early=0)
+    )

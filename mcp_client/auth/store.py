@@ -88,8 +88,8 @@ class TokenStore:
 
     async def save_registration(self, registration: Registration) -> None:
         """Make it the current one of its issuer; drop doubtful ones that no token needs."""
-        kept = await self._call(self._state.list, TOKENS)
-        needed = {_key(name).client for name in kept}
+        stored = await self._call(self._state.list, TOKENS)
+        needed = {_key(name).client for name in stored}
 
         def with_it(found: Object | None) -> Object:
             return _to_wire(
@@ -141,8 +141,8 @@ class TokenStore:
                 return found
             return {"mark": mark, "until": now + min(seconds, _MAX_CLAIM_SECONDS)}
 
-        kept = await self._change(CLAIMS, _name(key), put)
-        return mark if kept is not None and kept.get("mark") == mark else None
+        stored = await self._change(CLAIMS, _name(key), put)
+        return mark if stored is not None and stored.get("mark") == mark else None
 
     async def release(self, key: Key, mark: str) -> None:
         """Remove the mark, if it is still the caller's own."""

@@ -272,9 +272,9 @@ def refusal(
         message = (
             f"{place} responded with {why if response.is_success else f'HTTP status {status}'}"
         )
-    said = words_of(response, secrets, code=code)
-    message += f": {said}" if said else ""
-    if any(hint in f"{code}{said}".lower() for hint in _RESOURCE_HINTS):
+    words = words_of(response, secrets, code=code)
+    message += f": {words}" if words else ""
+    if any(hint in f"{code}{words}".lower() for hint in _RESOURCE_HINTS):
         message += (
             "; if it does not know the parameter resource, give Deviations(send_resource=False)"
         )
@@ -362,12 +362,12 @@ def client_authentication(source: Source, client: RegisteredClient) -> Flow[Clie
     if client_id == client.client_id:
         secret = client.client_secret
     elif source.auth_method != "none":
-        kept: Registration | None = yield InStore(
+        stored: Registration | None = yield InStore(
             lambda store: store.load_registration(issuer, client_id)
         )
-        if kept is None or kept.client_id != client_id:
+        if stored is None or stored.client_id != client_id:
             raise AuthError(f"the secret of the client registered at {shown(issuer)} is lost")
-        secret = kept.client_secret
+        secret = stored.client_secret
     return ClientAuthentication(client_id, source.auth_method, secret)
 
 

@@ -214,8 +214,8 @@ def deviating_type(payload: Mapping[str, Any]) -> bool:
 
 
 def _written_type(payload: Mapping[str, Any]) -> str:
-    given = payload.get("token_type")
-    return "" if given is None else str(given).strip().lower()
+    token_type = payload.get("token_type")
+    return "" if token_type is None else str(token_type).strip().lower()
 
 
 def _token_type(payload: Mapping[str, Any], previous: Token | None, dpop_key: str | None) -> str:
@@ -226,8 +226,8 @@ def _token_type(payload: Mapping[str, Any], previous: Token | None, dpop_key: st
         return previous.token_type
     # If a proof of possession was sent, nothing shows whether the token is bound to its key.
     if dpop_key is not None or written == "n_a" or _KEY_BOUND & {*_NOT_A_WORD.split(written)}:
-        shown = repr(safe_text(written, 40)) if written else "missing"
-        raise _unusable(f"its token_type is {shown}, not Bearer or DPoP")
+        quoted = repr(safe_text(written, 40)) if written else "missing"
+        raise _unusable(f"its token_type is {quoted}, not Bearer or DPoP")
     return "Bearer"
 
 

@@ -89,8 +89,8 @@ class Drift:
             text = f"{file} has this server's name for another URL or other identity= values"
             return (Finding("server_moved", text),)
         if not self.tool:
-            said = _sentences(self.differences)[0]
-            text = f"the server's {said}: they changed after {file} was written"
+            sentence = _sentences(self.differences)[0]
+            text = f"the server's {sentence}: they changed after {file} was written"
             return (Finding("definition_changed", text, "instructions"),)
         first = f"this tool is not what it was when {file} was written"
         texts = (first, *_sentences(self.differences))
@@ -101,15 +101,15 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Finding
     """Return the differences between two definitions."""
     then, now = fingerprinted(old), fingerprinted(new)
     about = fingerprint_of(now)
-    shown = _sentences(tuple(_differences("", then, now)))
-    return tuple(Finding("definition_changed", text, about) for text in shown)
+    sentences = _sentences(tuple(_differences("", then, now)))
+    return tuple(Finding("definition_changed", text, about) for text in sentences)
 
 
 def _sentences(differences: tuple[tuple[str, str, str], ...]) -> tuple[str, ...]:
-    shown = [f"{place} was {old} and is now {new}" for place, old, new in differences]
-    if len(shown) > _MAX_DIFFERENCES:
-        shown[_MAX_DIFFERENCES:] = [f"{len(shown) - _MAX_DIFFERENCES} more places differ"]
-    return tuple(shown)
+    sentences = [f"{place} was {old} and is now {new}" for place, old, new in differences]
+    if len(sentences) > _MAX_DIFFERENCES:
+        sentences[_MAX_DIFFERENCES:] = [f"{len(sentences) - _MAX_DIFFERENCES} more places differ"]
+    return tuple(sentences)
 
 
 def _differences(place: str, old: Any, new: Any) -> Iterator[tuple[str, str, str]]:

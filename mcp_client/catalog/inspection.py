@@ -135,8 +135,8 @@ def _controls(whole: str, texts: Sequence[str]) -> list[Finding]:
     for kind, count in counts.items():
         spelled = _smuggled(whole) if kind == "tag characters" else ""
         place = f"in '{safe_text(places[kind], 80)}'"
-        said = f"its text has {count} {kind}, which a model reads and a person does not see, "
-        found.append(Finding("hidden_text", f"{said}{place}{spelled}", f"{kind} {place}"))
+        message = f"its text has {count} {kind}, which a model reads and a person does not see, "
+        found.append(Finding("hidden_text", f"{message}{place}{spelled}", f"{kind} {place}"))
     return found
 
 
@@ -162,9 +162,9 @@ def _orders(texts: Sequence[str]) -> list[Finding]:
         order = order_in(text[:left])
         left -= len(text)
         if order is not None:
-            said = safe_text(order, 100)
-            shown = f"its text seems to instruct the model: '{said}'"
-            return [Finding("orders_to_model", shown, said)]
+            quoted = safe_text(order, 100)
+            text = f"its text seems to instruct the model: '{quoted}'"
+            return [Finding("orders_to_model", text, quoted)]
     return []
 
 

@@ -89,8 +89,8 @@ class ResourceResult:
                 contents.append(ResourceContents.from_wire(piece))
             except ValueError as error:
                 name = piece.get("uri") if type(piece) is dict else ""
-                shown = safe_text(name, 128) if type(name) is str else ""
-                rejected.append(Rejected(shown, str(error)))
+                quoted = safe_text(name, 128) if type(name) is str else ""
+                rejected.append(Rejected(quoted, str(error)))
         return cls(tuple(contents), server, uri, tuple(rejected), result)
 
     @property

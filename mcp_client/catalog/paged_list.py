@@ -46,7 +46,7 @@ from .subscription import ListSubscription
 if TYPE_CHECKING:
     from ..protocol.metadata import Origin
 
-__all__ = ["SAID_BY_THE_LIST", "Kind", "PagedCache", "PagedEntries"]
+__all__ = ["LOGGED_BY_THE_LIST", "Kind", "PagedCache", "PagedEntries"]
 
 _log = logging.getLogger("mcp_client")
 _INVALID_PARAMS = -32602
@@ -366,8 +366,8 @@ class PagedCache(ABC, Generic[L]):
             fields = {"cursor": cursor}
         else:
             raise self._broken(f"more than {limits.pages} pages (Limits.pages)", page)
-        shown = frozen(meta if isinstance(meta, dict) else {})
-        return _Fetched(found, freshness, ends.findings, shown)
+        frozen_meta = frozen(meta if isinstance(meta, dict) else {})
+        return _Fetched(found, freshness, ends.findings, frozen_meta)
 
     async def _page(self, fields: dict[str, Any]) -> Page:
         return await self._requests.page(self.kind.method, fields)
@@ -486,10 +486,10 @@ class PagedEntries(PagedCache[Listed[T]]):
         name = safe_text(next((name for name in names if type(name) is str), ""), 128)
         reason = safe_text(error, _MAX_REASON_CHARS)
         text = "%s: %s: %r is left out: %s"
-        _log.warning(text, self._server, self.kind.noun, name, reason, extra=SAID_BY_THE_LIST)
+        _log.warning(text, self._server, self.kind.noun, name, reason, extra=LOGGED_BY_THE_LIST)
         return Rejected(name, reason, "same_name" if isinstance(error, _SameName) else "invalid")
 
 
-SAID_BY_THE_LIST = {"is_listed": True}
+LOGGED_BY_THE_LIST = {"is_listed": True}
 """Marks the log record of what ``rejected`` has as well."""
 _TEXTS = ("name", "title", "description")

@@ -75,7 +75,7 @@ def without_repeats(
     counts = Counter(names)
     seen: set[tuple[str, str]] = set()
     repeated: dict[str, Finding] = {}
-    kept: list[Any] = []
+    entries: list[Any] = []
     for name, entry in zip(names, found, strict=True):
         if name and counts[name] > 1:
             mark = name, json.dumps(entry, sort_keys=True)
@@ -84,5 +84,5 @@ def without_repeats(
                 repeated[name] = Finding("deviation", text, name)
                 continue
             seen.add(mark)
-        kept.append(entry)
-    return kept, list(repeated.values())
+        entries.append(entry)
+    return entries, list(repeated.values())

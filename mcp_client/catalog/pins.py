@@ -108,8 +108,8 @@ class _Entry:
     """When the tools or the instructions were last written down: ISO 8601, UTC."""
 
     def to_json(self) -> Object:
-        said = {name: getattr(self, name) for name in ("identity", "instructions", "written")}
-        entry: Object = {name: value for name, value in said.items() if value is not None}
+        members = {name: getattr(self, name) for name in ("identity", "instructions", "written")}
+        entry: Object = {name: value for name, value in members.items() if value is not None}
         if self.tools is not None:
             entry["tools"] = {name: pin.to_json() for name, pin in self.tools.items()}
         if self.skills is not None:
@@ -212,7 +212,7 @@ class Pins:
         """Return the drift in the last list of ``server``, without accepted differences."""
         return self._drifts.get(server, ())
 
-    def _has_gone(self, server: str, tool: str) -> bool:
+    def _was_removed(self, server: str, tool: str) -> bool:
         return any(drift.tool == tool and drift.kind == "gone" for drift in self.drift(server))
 
     def accept(self, server: str, tools: Iterable[Tool]) -> None:
@@ -291,7 +291,7 @@ class Pins:
     ) -> tuple[list[Finding], str | None]:
         """Compare a list with the file, store what the policy permits, and return the drift."""
         tools = list(tools)
-        said = self._instructions[server] = self._written_down(server, instructions)
+        stored = self._instructions[server] = self._written_down(server, instructions)
         before = snapshot = self._snapshot()
         if self._must_write(snapshot, server, tools):
 
@@ -301,7 +301,7 @@ class Pins:
                 if not self._must_write(before, server, tools):
                     return entry
                 pins = {tool.name: self._pin_of(tool) for tool in tools}
-                return replace(entry, tools=pins, instructions=said)
+                return replace(entry, tools=pins, instructions=stored)
 
             snapshot = _Snapshot(None, {server: self._change(server, written)}, self._key)
         findings = self._findings(before, server, tools)
@@ -369,9 +369,9 @@ class Pins:
         names = {tool.name for tool in tools}
         known = snapshot.tools(server) or {}
         found += [Drift(server, name, "gone", None) for name in known if name not in names]
-        entry, said = snapshot.servers.get(server), self._instructions.get(server)
-        if entry is not None and entry.tools is not None and entry.instructions != said:
-            found.append(Drift.of_instructions(server, entry.instructions, said))
+        entry, current = snapshot.servers.get(server), self._instructions.get(server)
+        if entry is not None and entry.tools is not None and entry.instructions != current:
+            found.append(Drift.of_instructions(server, entry.instructions, current))
         return found
 
     def _drifts_in(self, snapshot: _Snapshot, server: str, tools: list[Tool]) -> list[Drift]:

@@ -137,10 +137,10 @@ class SkillPins:
 def _differences(uri: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
     directory = uri.rpartition("/")[0] + "/"
     for file in sorted({*old, *new}):
-        shown = f"its file '{safe_text(file.removeprefix(directory), 110)}'"
+        quoted = f"its file '{safe_text(file.removeprefix(directory), 110)}'"
         if file not in old:
-            yield f"{shown} is new"
+            yield f"{quoted} is new"
         elif file not in new:
-            yield f"{shown} was removed"
+            yield f"{quoted} was removed"
         elif old[file] != new[file]:
-            yield f"{shown} has changed"
+            yield f"{quoted} has changed"

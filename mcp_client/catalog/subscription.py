@@ -334,9 +334,9 @@ class Subscription(ABC):
             if type(message) is Notification and message.method == self.topic.notice:
                 self._brought = True
                 self.on_notification(message)
-            heard = None if self._connection is None else self._connection.on_notification
-            if heard is not None and type(message) is Notification:
-                heard(message)
+            handler = None if self._connection is None else self._connection.on_notification
+            if handler is not None and type(message) is Notification:
+                handler(message)
 
 
 class ListSubscription(Subscription):
@@ -393,10 +393,10 @@ async def _authorization(connection: RpcConnection) -> Hashable:
 
 
 def _refusal(failure: ErrorResponse, server: str) -> ServerError:
-    said = safe_text(failure.message.strip(), lines=True)
+    message = safe_text(failure.message.strip(), lines=True)
     return ServerError(
-        f"the server refused the subscription: {said} (code {failure.code})",
-        server_message=said,
+        f"the server refused the subscription: {message} (code {failure.code})",
+        server_message=message,
         code=failure.code,
         data=failure.data,
         http_status=failure.status,

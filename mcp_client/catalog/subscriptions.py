@@ -206,8 +206,8 @@ class ResourceSubscription(Subscription):
 
     def _stop(self) -> None:
         connection = self._connection
-        gone = connection is None or self.closed or not connection.transport.alive
-        if connection is None or gone or connection.era.listens:
+        is_closed = connection is None or self.closed or not connection.transport.alive
+        if connection is None or is_closed or connection.era.listens:
             super()._stop()
         else:
             self._start()

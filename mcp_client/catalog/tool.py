@@ -384,8 +384,8 @@ def tools_of(tools: Any, where: str) -> list[Tool]:
     found = list(tools) if is_list else [tools]
     for tool in found:
         if not isinstance(tool, Tool):
-            shown = f"a list with a {type(tool).__name__}" if is_list else type(tool).__name__
-            raise ConfigError(f"{where} was given {shown}: give the tools of list_tools()")
+            kind = f"a list with a {type(tool).__name__}" if is_list else type(tool).__name__
+            raise ConfigError(f"{where} was given {kind}: give the tools of list_tools()")
     return found
 
 

@@ -49,7 +49,7 @@ _WITHOUT_SPACES = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _MAX_WORD_CHARS = 64
 """The rest of a longer word is dropped."""
-_KEPT_RUNS, _MAX_KEPT_CHARS = 2_048, 32
+_CACHED_RUNS, _MAX_CACHED_CHARS = 2_048, 32
 """The number and length of runs whose words are cached: most of a catalogue are the same."""
 _CACHED_TEXTS = 512
 """The number of parameter and server names whose words are cached."""
@@ -91,7 +91,7 @@ class ToolIndex:
     def __init__(self, tools: Iterable[Tool]) -> None:
         """``tools`` are read by ``read``."""
         self._left = iter(tools)
-        self._reading = threading.Lock()  # a toolset may be used from several event loops
+        self._lock = threading.Lock()  # a toolset may be used from several event loops
         self._tools: list[Tool] = []
         self._names: list[str] = []
         self._lengths = array("I")
@@ -106,7 +106,7 @@ class ToolIndex:
     def read(self) -> bool:
         """Read as many tools as take a millisecond or two. Returns whether there may be more."""
         words_read = 0
-        with self._reading:
+        with self._lock:
             for tool in self._left:
                 words_read += _WORDS_PER_TOOL + self._add(tool)
                 if words_read >= _SLICE_WORDS:
@@ -216,12 +216,12 @@ def _counts_of(name: str, tool: Tool) -> tuple[Mapping[str, int], int]:
         for word in dict.fromkeys(found):
             length += times
             counts[word] = counts.get(word, 0) + times
-    said = words((tool.description or "")[:_MAX_DESCRIPTION_CHARS])
-    for word, often in Counter(said).items():
+    description = words((tool.description or "")[:_MAX_DESCRIPTION_CHARS])
+    for word, often in Counter(description).items():
         counts[word] = counts.get(word, 0) + (often if often < _MAX_COUNTED else _MAX_COUNTED)
     if len(counts) > _MAX_WORDS:
         counts = dict(islice(counts.items(), _MAX_WORDS))
-    return counts, length + len(said)
+    return counts, length + len(description)
 
 
 def _name_words(qualified_name: str, name: str) -> list[str]:
@@ -269,8 +269,8 @@ class _WordsOfRuns(dict[str, tuple[str, ...]]):
 
     def __missing__(self, run: str) -> tuple[str, ...]:
         parts = tuple(_parts(run))
-        if len(run) <= _MAX_KEPT_CHARS:
-            if len(self) >= _KEPT_RUNS:
+        if len(run) <= _MAX_CACHED_CHARS:
+            if len(self) >= _CACHED_RUNS:
                 self.clear()
             self[run] = parts
         return parts

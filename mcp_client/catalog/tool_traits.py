@@ -94,17 +94,17 @@ def hints_from(annotations: Any, trusted: bool) -> Hints:
     Only JSON ``true`` and ``false`` are hints. If a tool is declared both read-only and
     destructive, none of its hints counts.
     """
-    said = _said(annotations) if trusted else {}
-    if not said:
+    declared = _declared(annotations) if trusted else {}
+    if not declared:
         return WORST
-    if _contradicts(said):
-        return replace(WORST, contradicted=frozenset(said))
+    if _contradicts(declared):
+        return replace(WORST, contradicted=frozenset(declared))
     return Hints(
-        read_only=said.get("read_only", False),
-        destructive=said.get("destructive", not said.get("read_only")),
-        idempotent=said.get("idempotent", False),
-        open_world=said.get("open_world", True),
-        said=frozenset(said),
+        read_only=declared.get("read_only", False),
+        destructive=declared.get("destructive", not declared.get("read_only")),
+        idempotent=declared.get("idempotent", False),
+        open_world=declared.get("open_world", True),
+        said=frozenset(declared),
     )
 
 
@@ -123,13 +123,13 @@ def hint_findings(annotations: Any, trusted: bool) -> list[Finding]:
         for hint in HINTS
         if annotations.get(hint) is not None and type(annotations[hint]) is not bool
     ]
-    if _contradicts(_said(annotations)):
+    if _contradicts(_declared(annotations)):
         text = "its annotations declare it both read-only and destructive: none of them counts"
         found.append(Finding("invalid_hints", text))
     return found
 
 
-def _said(annotations: Any) -> dict[str, bool]:
+def _declared(annotations: Any) -> dict[str, bool]:
     if type(annotations) is not dict:
         return {}
     return {
@@ -139,8 +139,8 @@ def _said(annotations: Any) -> dict[str, bool]:
     }
 
 
-def _contradicts(said: dict[str, bool]) -> bool:
-    return bool(said.get("read_only") and said.get("destructive"))
+def _contradicts(declared: dict[str, bool]) -> bool:
+    return bool(declared.get("read_only") and declared.get("destructive"))
 
 
 # ------------------------------------------------------------------ view and task

@@ -29,7 +29,7 @@ from ..runtime.safe_text import invisible, safe_text
 from .finding import Finding
 from .inspection import LookAlikes, ordinary_name
 from .listed import Rejected, RejectedKind
-from .paged_list import SAID_BY_THE_LIST, Kind, PagedCache
+from .paged_list import LOGGED_BY_THE_LIST, Kind, PagedCache
 from .pages import without_repeats
 from .read_requests import ReadRequests
 from .subscription import ListSubscription
@@ -143,18 +143,18 @@ class Catalog(PagedCache[ToolList]):
         return tool
 
     def _unknown(self, name: str, tools: ToolList) -> UnknownTool:
-        shown = safe_text(name, 128)
-        left_out = next((one for one in tools.rejected if one.name == shown), None)
+        quoted = safe_text(name, 128)
+        left_out = next((one for one in tools.rejected if one.name == quoted), None)
         names = ", ".join(safe_text(tool.name, 64) for tool in tools[:20]) or "none"
         more = ", ..." if len(tools) > 20 else ""
         text = (
-            f"the server's tool {shown!r} was rejected: {left_out.reason}"
+            f"the server's tool {quoted!r} was rejected: {left_out.reason}"
             if left_out
-            else f"the server has no tool {shown!r}; it has: {names}{more}"
+            else f"the server has no tool {quoted!r}; it has: {names}{more}"
         )
-        if self._pins is not None and self._pins._has_gone(self._server, name):
+        if self._pins is not None and self._pins._was_removed(self._server, name):
             text += f" ({self._pins.name} has it: the server no longer offers it)"
-        return UnknownTool(text, server=self._server, tool=shown)
+        return UnknownTool(text, server=self._server, tool=quoted)
 
     # ---------------------------------------------------------- rejected tools
 
@@ -269,11 +269,11 @@ class Catalog(PagedCache[ToolList]):
     def _log_rejected(self, rejected: list[Rejected]) -> None:
         for one in rejected[:_MAX_LOGGED]:
             text = "%s: the tool %r is left out: %s"
-            _log.warning(text, self._server, one.name, one.reason, extra=SAID_BY_THE_LIST)
+            _log.warning(text, self._server, one.name, one.reason, extra=LOGGED_BY_THE_LIST)
         if len(rejected) > _MAX_LOGGED:
             left = len(rejected) - _MAX_LOGGED
             text = "%s: %d more tools are left out"
-            _log.warning(text, self._server, left, extra=SAID_BY_THE_LIST)
+            _log.warning(text, self._server, left, extra=LOGGED_BY_THE_LIST)
 
 
 class _Turn:
@@ -330,15 +330,15 @@ def trusts(trust: Trust, tool: Tool) -> bool:
     if isinstance(trust, bool):
         return trust
     try:
-        answer: Any = trust(tool)
+        is_trusted: Any = trust(tool)
     except Exception as error:  # noqa: BLE001 - if the host's function fails, the answer is no
         kind = type(error).__name__
     else:
-        if isinstance(answer, bool):
-            return answer
-        kind = type(answer).__name__
-        if inspect.iscoroutine(answer):
-            answer.close()
+        if isinstance(is_trusted, bool):
+            return is_trusted
+        kind = type(is_trusted).__name__
+        if inspect.iscoroutine(is_trusted):
+            is_trusted.close()
     name = safe_text(tool.name, 128)
     text = "%s/%s is not trusted: trusted=... returned %s, not a bool"
     _log.warning(text, tool.server, name, kind)

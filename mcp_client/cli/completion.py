@@ -125,10 +125,10 @@ def _values(schema: Any) -> tuple[str, ...]:
     if schema.get("type") == "boolean":
         return ("true", "false")
     values = [schema["const"]] if "const" in schema else schema.get("enum")
-    kept = values[:_MAX_VALUES] if isinstance(values, list) else []
+    allowed = values[:_MAX_VALUES] if isinstance(values, list) else []
     return tuple(
         value if isinstance(value, str) else str(value).lower()
-        for value in kept
+        for value in allowed
         if isinstance(value, str | bool | int | float)
     )
 
@@ -139,10 +139,10 @@ Names: TypeAlias = Callable[[str, "str | None"], Known]
 
 async def completion(options: argparse.Namespace) -> int:
     """Print the script of a shell."""
-    from .output import print_answer
+    from .output import print_document
 
     script = _SCRIPTS[options.shell]
-    print_answer(options, {"script": script}, script.rstrip("\n"))
+    print_document(options, {"script": script}, script.rstrip("\n"))
     return DONE
 
 
@@ -199,13 +199,13 @@ def offered(words: Sequence[str], names: Names) -> list[str]:
 def _following(command: str, before: Sequence[str], word: str, names: Names) -> Iterable[str]:
     """Return the words that may follow a command and the words ``before``."""
     its = commands()[command]
-    values, given, action = _read(its, before)
+    values, words, action = _read(its, before)
     if action is None and word.startswith("-"):
         return _option_words(its)
     if action is None:
         places = [each for each in its._actions if not each.option_strings]
-        if len(given) < len(places):
-            action = places[len(given)]
+        if len(words) < len(places):
+            action = places[len(words)]
         elif places and places[-1].nargs == "*":
             action = places[-1]
         else:
@@ -215,13 +215,13 @@ def _following(command: str, before: Sequence[str], word: str, names: Names) -> 
     config = values.get("config")
     if action.dest == "target":
         return filter(is_plain, _servers(config))
-    if not given or not any(each.dest == "target" for each in its._actions):
+    if not words or not any(each.dest == "target" for each in its._actions):
         return ()
-    return filter(is_plain, _named(action.dest, command, given, word, names(given[0], config)))
+    return filter(is_plain, _named(action.dest, command, words, word, names(words[0], config)))
 
 
 def _named(
-    place: str, command: str, given: Sequence[str], word: str, known: Known
+    place: str, command: str, words: Sequence[str], word: str, known: Known
 ) -> Iterable[str]:
     match place:
         case "tool" | "accept":
@@ -231,21 +231,21 @@ def _named(
         case "prompt":
             return known.prompts
         case "argument" | "arguments" if command == "call":
-            return _assignments(known.tools.get(given[1], {}), given[2:], word)
+            return _assignments(known.tools.get(words[1], {}), words[2:], word)
         case "argument" | "arguments":
-            arguments = known.prompts.get(given[1], ())
-            return _assignments(dict.fromkeys(arguments, ()), given[2:], word)
+            arguments = known.prompts.get(words[1], ())
+            return _assignments(dict.fromkeys(arguments, ()), words[2:], word)
     return ()
 
 
 def _assignments(
-    arguments: Mapping[str, tuple[str, ...]], given: Sequence[str], word: str
+    arguments: Mapping[str, tuple[str, ...]], words: Sequence[str], word: str
 ) -> list[str]:
     """``name=`` of the arguments that were not given, or ``name=value`` of the one that is."""
     name, sign, _ = word.partition("=")
     if sign:
         return [f"{name}={value}" for value in arguments.get(name, ())]
-    taken = {each.partition("=")[0].removesuffix(":") for each in given}
+    taken = {each.partition("=")[0].removesuffix(":") for each in words}
     return [f"{name}=" for name in arguments if name not in taken]
 
 
@@ -384,8 +384,8 @@ class SeenNames:
                 if now == before:
                     return
                 targets.pop(digest, None)
-                kept = dict([*targets.items(), (digest, now)][-_MAX_TARGETS:])
-                whole = {"version": _VERSION, "key": key.hex(), "targets": kept}
+                latest = dict([*targets.items(), (digest, now)][-_MAX_TARGETS:])
+                whole = {"version": _VERSION, "key": key.hex(), "targets": latest}
                 self._file.replace(json.dumps(whole) + "\n")
         except (ConfigError, OSError):
             return
@@ -410,10 +410,10 @@ def _bounded(names: Mapping[str, Any]) -> dict[str, Any]:
         if len(name) > _MAX_NAME_CHARS:
             continue
         if isinstance(its, dict):
-            kept = list(its.items())[:_MAX_ARGUMENTS]
+            latest = list(its.items())[:_MAX_ARGUMENTS]
             found[name] = {
                 each: [value for value in values if len(value) <= _MAX_NAME_CHARS]
-                for each, values in kept
+                for each, values in latest
                 if len(each) <= _MAX_NAME_CHARS
             }
         else:

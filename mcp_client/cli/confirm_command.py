@@ -38,24 +38,24 @@ async def confirm(options: argparse.Namespace) -> int:
     config, sandbox = load_config(options.config), sandbox_of(options)
     for problem in config.problems:
         note(problem)
-    shown: dict[str, StartRequest] = {}
+    requests: dict[str, StartRequest] = {}
     for name in _names(config, options.server):
         look = config._starts[name].request  # at the files that it names
-        shown[name] = await run_in_thread(look, sandbox)
-    for given in options.yes:
-        if all(request.fingerprint != given for request in shown.values()):
+        requests[name] = await run_in_thread(look, sandbox)
+    for fingerprint in options.yes:
+        if all(request.fingerprint != fingerprint for request in requests.values()):
             raise UsageError(
-                f"--yes {safe_text(given, 80)}: nothing has this fingerprint now; look again at "
+                f"--yes {safe_text(fingerprint, 80)}: nothing has this fingerprint now; check "
                 "what 'mcp-client confirm' shows without --yes"
             )
     memory = ApprovalMemory(store=decisions_of(options))
     missing = []
-    for name, request in shown.items():
+    for name, request in requests.items():
         if request.fingerprint in options.yes:
             await _remember(config, name, options)
         elif memory.recall(request) is None:
             missing.append(name)
-    _show(options, shown, missing)
+    _show(options, requests, missing)
     return REFUSED if missing else DONE
 
 
@@ -80,7 +80,9 @@ async def _remember(config: Config, name: str, options: argparse.Namespace) -> N
     await start_of(config, name, decide, decisions, options.audit, Timeouts(), sandbox).decide()
 
 
-def _show(options: argparse.Namespace, shown: dict[str, StartRequest], missing: list[str]) -> None:
+def _show(
+    options: argparse.Namespace, requests: dict[str, StartRequest], missing: list[str]
+) -> None:
     if options.json:
         found = [
             {
@@ -89,16 +91,16 @@ def _show(options: argparse.Namespace, shown: dict[str, StartRequest], missing: 
                 "fingerprint": request.fingerprint,
                 "confirmed": name not in missing,
             }
-            for name, request in shown.items()
+            for name, request in requests.items()
         ]
         print_json({"servers": found})
         return
-    for name, request in shown.items():
+    for name, request in requests.items():
         page = Page(_COLUMNS)
         everything(page, request)
         page.fact("Fingerprint", request.fingerprint)
         page.fact("Confirmed", "no" if name in missing else "yes")
         print_text("\n".join(page.lines[1:]) + "\n", whole=True)
     for name in missing:
-        words = ["mcp-client", "confirm", options.config, name, "--yes", shown[name].fingerprint]
+        words = ["mcp-client", "confirm", options.config, name, "--yes", requests[name].fingerprint]
         note(f"to confirm it: {shlex.join(words)}")

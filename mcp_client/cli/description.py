@@ -85,8 +85,8 @@ def _about(schema: Any, root: Any) -> str:
     found = referred(schema, root)
     if not isinstance(found, Mapping):
         return ""
-    said = schema.get("description") or found.get("description") or ""
-    parts = [str(said)] if said else []
+    description = schema.get("description") or found.get("description") or ""
+    parts = [str(description)] if description else []
     default = schema.get("default", found.get("default"))
     if default is not None:
         parts.append(f"default: {_json(default)}")

@@ -19,7 +19,7 @@ import anyio
 
 from ..runtime.atomic_file import lock
 from ..runtime.directory import CLOSED_IN_CHILDREN
-from .output import note, print_answer
+from .output import note, print_document
 from .session import state_file, state_of
 
 __all__ = ["desk"]
@@ -38,7 +38,7 @@ async def desk(options: argparse.Namespace) -> int:
     state = state_of(options)
     async with serve_desk(ApprovalQueue(decisions=state.decisions)) as page:
         with _known_to_commands(getattr(state, "path", options.state)):
-            print_answer(options, {"url": page.url}, page.url)
+            print_document(options, {"url": page.url}, page.url)
             sys.stdout.flush()
             note("the address lets in once; Ctrl-C ends the page")
             await anyio.sleep_forever()

@@ -155,8 +155,8 @@ async def _transport(
 async def _examine(report: Report, transport: Transport, options: argparse.Namespace) -> None:
     watched = RecordingTransport(transport, _Timeline(report))
     try:
-        given = options_of(options)
-        async with connect(watched, revision=options.revision, **given) as session:
+        settings = options_of(options)
+        async with connect(watched, revision=options.revision, **settings) as session:
             report.revision = session.protocol_version
             if not transport.is_remote:
                 held = session.sandbox
@@ -389,12 +389,12 @@ def _explain(report: Report, error: McpError, options: argparse.Namespace) -> No
     if tail:
         text += "; its first and last words were: " + " / ".join(ends_of(tail))
     if report.code == LOGIN_NEEDED:
-        given = bool(options.header)
+        has_header = bool(options.header)
         report.found(
             "needs login",
             f"the server refuses the connection: {text}",
             "It does not accept the credentials of --header: check or renew them."
-            if given
+            if has_header
             else f"Run 'mcp-client login {options.target}', or put a token into an environment "
             "variable and give it with --header Authorization=env:NAME (as 'Bearer ...').",
         )
@@ -415,10 +415,10 @@ def _advice(error: McpError, options: argparse.Namespace) -> str:
             "Client and server have no revision in common: use a newer version of the server, or "
             "leave out --revision."
         )
-    told = in_shell(error).advice
+    advice = in_shell(error).advice
     kind = "env" if error.advice is None or isinstance(error, ConfigError) else error.advice.kind
-    if told is not None and kind == "env":
-        return f"{told.text[:1].upper()}{told.text[1:]}."
+    if advice is not None and kind == "env":
+        return f"{advice.text[:1].upper()}{advice.text[1:]}."
     if getattr(error, "exit_code", None) is not None:
         return f"The program ended by itself. Run it by hand and see why: {options.target}"
     if "://" in options.target:

@@ -102,11 +102,11 @@ def in_shell(error: McpError) -> McpError:
         advice = Advice(_TIMEOUT)
     elif advice is not None and advice.kind in _ADVICE:
         advice = Advice(_ADVICE[advice.kind].format(about=advice.about))
-    said = copy.copy(error)
-    if isinstance(said, ConfigError):
-        said.option = _OPTIONS.get(said.option, said.option)
-    said.advice = advice
-    return said
+    copied = copy.copy(error)
+    if isinstance(copied, ConfigError):
+        copied.option = _OPTIONS.get(copied.option, copied.option)
+    copied.advice = advice
+    return copied
 
 
 def error_document(error: Exception) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ..errors import AuditError, ConfigError, NotFound, StartDenied
 from ..runtime.callbacks import in_thread
 from ..runtime.safe_text import near, safe_text
 from .exits import DONE, TOOL_FAILED, UsageError
-from .output import note, print_answer, print_json, print_table, print_text
+from .output import note, print_document, print_json, print_table, print_text
 from .session import decisions_of, existing_state_of, open_session
 from .target import configs_of
 
@@ -41,7 +41,7 @@ async def stubs(options: argparse.Namespace) -> int:
     async with open_session(options) as session:
         text = generate(await session.list_tools())
     if options.json or options.output is None:
-        print_answer(options, {"stubs": text}, text.rstrip("\n"))
+        print_document(options, {"stubs": text}, text.rstrip("\n"))
     if options.output is None:
         return DONE
     try:
@@ -80,7 +80,7 @@ async def _export(options: argparse.Namespace, log: Any) -> int:
         raise UsageError("audit export: --state names no database, so the audit is in files")
     files = await in_thread(log.export, options.file)
     names = [str(file) for file in files]
-    print_answer(options, {"files": names}, "\n".join(names))
+    print_document(options, {"files": names}, "\n".join(names))
     return DONE
 
 
@@ -93,7 +93,7 @@ def _verify(options: argparse.Namespace, log: Any) -> int:
         found = verify_audit(log, key=key, noted=options.noted)
     except AuditError as error:
         document = {"intact": False, "path": error.path, "line": error.line, "reason": error.reason}
-        print_answer(options, document, f"not intact: {error}")
+        print_document(options, document, f"not intact: {error}")
         return TOOL_FAILED
     unfinished = [f"{call.server}/{call.tool} at {call.time}" for call in found.open_calls]
     if options.json:
@@ -143,8 +143,8 @@ def _show(options: argparse.Namespace, log: Any) -> int:
         note(f"{unreadable} lines are not records: see 'audit verify'")
     wanted = getattr(options, "context", None)
     if wanted is not None:
-        theirs = {_call(record) for record in records if _is_of(record.get("context"), wanted)}
-        records = [record for record in records if _call(record) in theirs]
+        own_calls = {_call(record) for record in records if _is_of(record.get("context"), wanted)}
+        records = [record for record in records if _call(record) in own_calls]
     if options.state is not None:  # the chains of several processes
         records.sort(key=lambda record: str(record.get("time")))
     code = TOOL_FAILED if unreadable else DONE
@@ -204,17 +204,17 @@ def _row(record: dict[str, Any], whose: str) -> tuple[str, ...]:
     decision = decision if isinstance(decision, dict) else {}
     what = "/".join(str(record[name]) for name in _NAMES if record.get(name))
     if record.get("arguments") is not None:
-        said = json.dumps(record["arguments"], ensure_ascii=False)
+        text = json.dumps(record["arguments"], ensure_ascii=False)
     elif "code_digest" in record:
-        said = str(record.get("code", record["code_digest"]))
+        text = str(record.get("code", record["code_digest"]))
     else:
         by = decision.get("by") or decision.get("source")
-        answer = f"{decision.get('answer', '')} by {by}" if by else ""
+        decided_by = f"{decision.get('answer', '')} by {by}" if by else ""
         scope = decision.get("scope", "once")
         far = "" if scope == "once" else f"({scope})"
-        said = " ".join(filter(None, [str(record.get("outcome") or ""), answer, far]))
+        text = " ".join(filter(None, [str(record.get("outcome") or ""), decided_by, far]))
     when, event = str(record.get("time"))[:19], str(record.get("event"))
-    return when, event, whose, what, safe_text(said, 200)
+    return when, event, whose, what, safe_text(text, 200)
 
 
 # ------------------------------------------------------------------------ decisions
@@ -231,10 +231,10 @@ async def decisions(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"decisions": [one.to_json() for one in found]})
         return DONE
-    shown = _unique_chars([one.id for one in store.list()])
+    id_chars = _unique_chars([one.id for one in store.list()])
     rows = [
         (
-            one.id[:shown],
+            one.id[:id_chars],
             one.kind,
             one.server,
             one.subject,
@@ -276,7 +276,7 @@ def _revoke(store: Decisions, options: argparse.Namespace) -> int:
         raise UsageError("decisions revoke: choose with ID, --kind, --server or --all")
     if not count:
         raise NotFound("decision not found: 'decisions list' shows all")
-    print_answer(options, {"revoked": count}, f"revoked: {count}")
+    print_document(options, {"revoked": count}, f"revoked: {count}")
     return DONE
 
 
@@ -336,7 +336,7 @@ def _accept(lock_file: Any, server: str, listed: Any, name: str) -> None:
         if tool.name == name:
             lock_file._accept_tool(tool)
             return
-    if lock_file._has_gone(server, name):
+    if lock_file._was_removed(server, name):
         raise UsageError(f"the server no longer has {name!r}: accept that with --accept '*'")
     text = f"the server has no tool {safe_text(name, 60)!r}{near(name, [t.name for t in listed])}"
     raise NotFound(text, server=server)

@@ -18,7 +18,7 @@ from ..runtime.limits import Timeouts
 from ..session.connect import connect
 from ..transports.http import HttpServer
 from .exits import DONE, UsageError
-from .output import note, print_answer
+from .output import note, print_document
 
 __all__ = ["login", "logout", "with_login"]
 
@@ -51,9 +51,9 @@ async def login(options: argparse.Namespace) -> int:
     async with connect(server, approval=deny_all, timeouts=timeouts, policy=policy) as session:
         if "tools" in session.capabilities:
             await session.list_tools()  # some servers require the login only then
-    kept = await _is_stored(store, server.url)
-    text = f"logged in; the tokens are in {store.path}" if kept else "no login is needed"
-    print_answer(options, {"loggedIn": kept}, text)
+    is_stored = await _is_stored(store, server.url)
+    text = f"logged in; the tokens are in {store.path}" if is_stored else "no login is needed"
+    print_document(options, {"loggedIn": is_stored}, text)
     return DONE
 
 
@@ -64,7 +64,7 @@ async def logout(options: argparse.Namespace) -> int:
         raise NotFound("no login is stored for this URL")
     revoked = await OAuth(store=store).logout(url)
     text = "logged out" if revoked else "logged out; the server did not confirm it"
-    print_answer(options, {"loggedOut": True, "revoked": revoked}, text)
+    print_document(options, {"loggedOut": True, "revoked": revoked}, text)
     return DONE
 
 

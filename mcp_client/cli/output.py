@@ -45,9 +45,9 @@ __all__ = [
     "note",
     "note_error",
     "note_of_server",
-    "print_answer",
     "print_content",
     "print_contents",
+    "print_document",
     "print_json",
     "print_parts",
     "print_result",
@@ -103,7 +103,7 @@ def print_text(text: str, *, whole: bool = False) -> None:
     print(text.encode(encoding, "replace").decode(encoding))
 
 
-def print_answer(options: argparse.Namespace, document: Any, text: str) -> None:
+def print_document(options: argparse.Namespace, document: Any, text: str) -> None:
     """Print the result of a command: as JSON with ``--json``, else as text."""
     if options.json:
         print_json(document)
@@ -153,10 +153,10 @@ def _styled(
 
 def print_table(rows: Iterable[tuple[str, ...]], *heads: str) -> None:
     """Print rows on standard output; the heads are for people at a terminal."""
-    kept = list(rows)
+    all_rows = list(rows)
     screen = screen_of(sys.stdout)
-    if kept and (screen is None or not screen.table(kept, heads)):
-        for line in table(kept):
+    if all_rows and (screen is None or not screen.table(all_rows, heads)):
+        for line in table(all_rows):
             print_text(line)
 
 
@@ -186,13 +186,13 @@ def note_error(error: McpError, number: int | None = None) -> None:
 
     ``number`` is the number of the line of a batch that failed.
     """
-    said = in_shell(error)
-    tail = vars(said).pop("stderr_tail", "")
+    failure = in_shell(error)
+    tail = vars(failure).pop("stderr_tail", "")
     where = "" if number is None else f"line {number}: "
-    text = f"mcp-client: {where}{said.message if exit_code(said) == USAGE else said}"
+    text = f"mcp-client: {where}{failure.message if exit_code(failure) == USAGE else failure}"
     note(text.replace("\n", "\n    "))
     for line in ends_of(tail):
-        note_of_server(said.server or "server", line)
+        note_of_server(failure.server or "server", line)
 
 
 class _Notes(logging.Handler):
@@ -373,13 +373,13 @@ def _save(content: bytes, kind: str, number: int, options: argparse.Namespace) -
 @contextmanager
 def _progress_aside() -> Iterator[None]:
     """Print the line of progress, if one is shown, below the output of the block."""
-    shown = Progress.shown
-    if shown is None:
+    progress = Progress.shown
+    if progress is None:
         yield
         return
-    shown.erase()
+    progress.erase()
     yield
-    shown.draw()
+    progress.draw()
 
 
 class Progress:
@@ -402,9 +402,9 @@ class Progress:
 
     def draw(self) -> None:
         """Draw the line."""
-        progress, total, said = self._now
+        progress, total, message = self._now
         columns = max(10, shutil.get_terminal_size().columns - 1)
-        text = safe_text(said, columns)[:columns]
+        text = safe_text(message, columns)[:columns]
         if self._screen is not None:
             self._screen.bar(progress, total, text)
         elif all(map(str.isascii, text)):
@@ -437,7 +437,7 @@ def progress_to_stderr() -> Progress | None:
 
 def table(rows: Iterable[tuple[str, ...]]) -> Iterable[str]:
     """Yield rows as lines with columns of the same width; no trailing spaces."""
-    kept = [tuple(safe_text(cell, 100_000) for cell in row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*kept, strict=True)] if kept else []
-    for row in kept:
+    all_rows = [tuple(safe_text(cell, 100_000) for cell in row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*all_rows, strict=True)] if all_rows else []
+    for row in all_rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -301,12 +301,16 @@ def _add_file_commands(commands: Any) -> None:
     verify.add_argument("--context", metavar="X", help=about)
     verify.add_argument("--key", metavar="env:VAR", help="the key it was written with")
     verify.add_argument("--noted", metavar="HASH", help="the last hash of an earlier time")
-    kept = add("decisions", "list or revoke what was decided", "list", "revoke")
-    kept.add_argument("id", nargs="*", metavar="ID", help="revoke these, each by its beginning")
-    kept.add_argument("--kind", choices=("call", "skill", "start", "sampling"), help="of one kind")
-    kept.add_argument("--server", metavar="NAME", help="of one server")
-    kept.add_argument("--all", action="store_true", help="revoke all of these")
-    _add_state(kept)
+    decisions = add("decisions", "list or revoke what was decided", "list", "revoke")
+    decisions.add_argument(
+        "id", nargs="*", metavar="ID", help="revoke these, each by its beginning"
+    )
+    decisions.add_argument(
+        "--kind", choices=("call", "skill", "start", "sampling"), help="of one kind"
+    )
+    decisions.add_argument("--server", metavar="NAME", help="of one server")
+    decisions.add_argument("--all", action="store_true", help="revoke all of these")
+    _add_state(decisions)
     known = add("servers", "list the servers of config files; nothing is started")
     known.add_argument("--config", metavar="FILE", help="this file instead of those found")
     _add_state(known)

@@ -14,7 +14,7 @@ from ..code.signatures import signature_of
 from ..code.values import as_text
 from ..errors import CallDenied, McpError
 from .exits import DONE, REFUSED, TOOL_FAILED, UsageError, in_shell
-from .output import note, print_answer, print_json, print_text
+from .output import note, print_document, print_json, print_text
 from .session import open_session
 from .standard_input import standard_input
 
@@ -35,8 +35,8 @@ async def run(options: argparse.Namespace) -> int:
         for sentence in bindings.left_out:
             note(sentence)
         if code is None:
-            shown = [signature_of(tool) for tool in bindings.by_name.values()]
-            print_answer(options, {"signatures": shown}, "\n\n".join(shown))
+            signatures = [signature_of(tool) for tool in bindings.by_name.values()]
+            print_document(options, {"signatures": signatures}, "\n\n".join(signatures))
             return DONE
         refused: list[McpError] = []
 

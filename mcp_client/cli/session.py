@@ -61,7 +61,7 @@ __all__ = [
 
 _SERVER_SEPARATORS = "/", "__"
 _MAX_DESK_BYTES = 10_000
-_KEPT_ELSEWHERE = "env", "file", "keyring"
+_STORED_ELSEWHERE = "env", "file", "keyring"
 _PASSWORD = re.compile(r"(?i)password\s*=|^[a-z]+://[^/?#@]*:[^/?#]*@")
 _MIN_START_SECONDS = 5.0
 """The seconds that a server has to start in any case; ``--timeout`` is about later requests."""
@@ -320,28 +320,28 @@ def _policy(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> 
     rules = _rules(options)
 
     async def ask(request: Any) -> Answer:
-        shown = request if options.command == "shell" else request.for_one_call()
+        asked = request if options.command == "shell" else request.for_one_call()
         if queue is not None:
-            return _beyond_session(options, await queue(shown))
+            return _beyond_session(options, await queue(asked))
         why = _why_unasked(options)
         if why is None:
             from ..approval.terminal import ask_on_terminal
 
-            return _beyond_session(options, await ask_on_terminal(shown))
+            return _beyond_session(options, await ask_on_terminal(asked))
         return Deny(f"{why}; {_advice(rules, request)}", source="rule")
 
     return Rules(rules, ask)
 
 
-def _beyond_session(options: argparse.Namespace, answer: Answer) -> Answer:
+def _beyond_session(options: argparse.Namespace, decision: Answer) -> Answer:
     """Return the answer, in a form that outlasts the session.
 
     An approval for a time is stored like "always", if the session ends with the command.
     """
-    if options.command == "shell" or not isinstance(answer, Allow):
-        return answer
-    remember = Remember.of(answer.remember)
-    return replace(answer, remember=None if remember is None else remember.beyond_session())
+    if options.command == "shell" or not isinstance(decision, Allow):
+        return decision
+    remember = Remember.of(decision.remember)
+    return replace(decision, remember=None if remember is None else remember.beyond_session())
 
 
 def is_allowed(options: argparse.Namespace, tool: Tool) -> bool:
@@ -446,7 +446,7 @@ def _state_named(word: str) -> State:
     from .target import secret_of
 
     kind, colon, _ = word.partition(":")
-    if colon and kind in _KEPT_ELSEWHERE:
+    if colon and kind in _STORED_ELSEWHERE:
         word = secret_of(word, "--state")
     elif _PASSWORD.search(word):
         raise UsageError(

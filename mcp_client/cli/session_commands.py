@@ -100,8 +100,8 @@ def _describe(tool: Tool, options: argparse.Namespace) -> None:
         print_text("\nArguments:")
         print_table(rows, "  name", "type", "", "about")
     if tool.output_schema is not None:
-        shown = json.dumps(tool.output_schema, indent=2, ensure_ascii=False)
-        print_text(f"\nResult:\n{json_without_escapes(shown)}", whole=True)
+        schema = json.dumps(tool.output_schema, indent=2, ensure_ascii=False)
+        print_text(f"\nResult:\n{json_without_escapes(schema)}", whole=True)
     example = example_of(tool, _words_before(options))
     if example is not None:
         print_text(f"\nExample:\n  {example}", whole=True)
@@ -136,8 +136,8 @@ async def _call(
     slip = check_names(arguments, tool.input_schema)
     missing = missing_names(arguments, tool.input_schema)
     if missing:
-        shown = "".join(text for text, _ in signature_parts(tool))
-        raise _incomplete(missing, f"the tool is {shown}", tool.server, tool.name)
+        signature = "".join(text for text, _ in signature_parts(tool))
+        raise _incomplete(missing, f"the tool is {signature}", tool.server, tool.name)
     if slip is not None:
         note(slip)
     progress = progress_to_stderr()
@@ -203,10 +203,12 @@ async def numbered(number: int | None, run: Callable[[], Awaitable[int]], *, as_
         sys.stdout.flush()
 
 
-def _incomplete(missing: list[str], shown: str, server: str, tool: str | None) -> InvalidArguments:
+def _incomplete(
+    missing: list[str], signature: str, server: str, tool: str | None
+) -> InvalidArguments:
     names = ", ".join(safe_text(name, 60) for name in missing[:_MAX_MISSING])
     more = f" and {len(missing) - _MAX_MISSING} more" if len(missing) > _MAX_MISSING else ""
-    text = f"missing: {names}{more}; nothing was sent; {shown}"
+    text = f"missing: {names}{more}; nothing was sent; {signature}"
     return InvalidArguments(text, server=server, tool=tool)
 
 
@@ -348,15 +350,17 @@ def _prompt_parts(one: Prompt) -> tuple[str, str]:
 
 async def prompt(options: argparse.Namespace) -> int:
     """Print the messages of a prompt, filled in with the arguments that the words give."""
-    given = dict(_pair(word) for word in options.arguments)
+    arguments = dict(_pair(word) for word in options.arguments)
     make_save_directory(options)
     async with open_session(options) as session:
         one = await _check_prompt(session, options)
-        missing = [each.name for each in one.arguments if each.required and each.name not in given]
+        missing = [
+            each.name for each in one.arguments if each.required and each.name not in arguments
+        ]
         if missing:
-            shown = f"the prompt is {''.join(_prompt_parts(one))}"
-            raise _incomplete(missing, shown, session.name, None)
-        found = await session.get_prompt(options.prompt, given)
+            signature = f"the prompt is {''.join(_prompt_parts(one))}"
+            raise _incomplete(missing, signature, session.name, None)
+        found = await session.get_prompt(options.prompt, arguments)
         if options.json:
             print_json(found.raw)
             save_content([message.content for message in found.messages], options)

@@ -35,7 +35,7 @@ from ..session.session import Session
 from . import session_commands
 from .completion import Known, is_plain, keep_names, known_of, offered
 from .exits import DONE, INTERRUPTED, Interrupted, UsageError
-from .output import note, print_answer, print_json
+from .output import note, print_document, print_json
 from .parser import parsed, place_of_command, session_options
 from .session import open_session, state_file
 from .session_commands import numbered
@@ -50,7 +50,7 @@ __all__ = ["History", "line_reader", "may_be_stored", "shell", "suggestions"]
 _COMMANDS = session_commands.__all__
 _HERE = ("help", "quit")
 _PROMPT = "mcp> "
-_TARGET_SAID = "the session that is open"
+_TARGET_HELP = "the session that is open"
 _LISTING = (["tools"], ["prompts"], ["resources"])
 """Commands after which there may be other names to complete."""
 _LIST_SECONDS = 5.0
@@ -180,7 +180,7 @@ async def _run(text: str, options: argparse.Namespace, session: Any) -> int:
     at = place_of_command(words) or 0
     name, rest = words[at], [*words[:at], *words[at + 1 :]]
     if name == "help":
-        print_answer(options, {"commands": [*_COMMANDS]}, _HELP.format(", ".join(_COMMANDS)))
+        print_document(options, {"commands": [*_COMMANDS]}, _HELP.format(", ".join(_COMMANDS)))
         return DONE
     if name not in _COMMANDS:
         raise UsageError(f"unknown command {name!r}: {await _meant(name, session)}")
@@ -271,7 +271,7 @@ def suggestions(typed: str, commands: Iterable[str], known: Known) -> list[tuple
         words.append("")
     command, *rest = words
     if rest:
-        found = offered([command, _TARGET_SAID, *rest], lambda target, config: known)
+        found = offered([command, _TARGET_HELP, *rest], lambda target, config: known)
     else:
         found = [each for each in commands if each.startswith(command)]
     return [(each, len(words[-1])) for each in found if is_plain(each)]
@@ -302,8 +302,8 @@ class History:
             return
         try:
             with self._file.locked():
-                kept = [*self._read(), line][-_MAX_HISTORY_LINES:]
-                self._file.replace("".join(f"{json.dumps(each)}\n" for each in kept))
+                lines = [*self._read(), line][-_MAX_HISTORY_LINES:]
+                self._file.replace("".join(f"{json.dumps(each)}\n" for each in lines))
         except ConfigError as error:
             self._stop(error)
 
@@ -334,5 +334,5 @@ def may_be_stored(line: str, known: Known) -> bool:
     if "call" in words and set(words) & known.secret:
         return False
     parts = [re.split(":?=", word, maxsplit=1) for word in words]
-    given = [(each[0], each[1]) for each in parts if len(each) == 2]
-    return not any(redaction.show({name: value}).count for name, value in given)
+    pairs = [(each[0], each[1]) for each in parts if len(each) == 2]
+    return not any(redaction.show({name: value}).count for name, value in pairs)

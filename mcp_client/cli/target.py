@@ -43,20 +43,20 @@ def target_of(
     if not words.strip():
         raise UsageError("TARGET is empty: give a URL, a name of a config file, or 'a command'")
     sent = dict(_header(word) for word in headers)
-    given = dict(_variable(word) for word in env)
+    variables = dict(_variable(word) for word in env)
     if "://" in words.split()[0]:
-        return _http(words, sent, given)
+        return _http(words, sent, variables)
     if len(words.split()) == 1 or config is not None:
         found = _configured(words, config)
         if found is not None:
-            if sent or given:
+            if sent or variables:
                 raise UsageError(f"--header and --env do not go with {words!r}, which a file sets")
             return found
     if sent:
         raise UsageError("--header goes with a URL")
     if config is not None:
         raise _unknown(words, configs_of(config))
-    return _command(words, given)
+    return _command(words, variables)
 
 
 def _http(url: str, headers: dict[str, str], env: dict[str, str]) -> HttpServer:

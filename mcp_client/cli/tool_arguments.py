@@ -356,7 +356,7 @@ def signature_parts(tool: Tool) -> tuple[tuple[str, str], ...]:
     for name, its in properties_of(schema).items():
         text = f"{safe_text(name, 60)}: {type_text(its, schema)}"
         if isinstance(its, Mapping) and "default" in its:
-            text += f" = {_shown(its['default'])}"
+            text += f" = {_default_text(its['default'])}"
         elif name not in required:
             text += " = ..."
         parts.append(text)
@@ -378,7 +378,7 @@ def type_text(schema: Any, root: Any, depth: int = 0) -> str:
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(values, list) and values:
         more = ["..."] if len(values) > MAX_TYPE_PARTS else []
-        return "|".join([*map(_shown, values[:MAX_TYPE_PARTS]), *more])
+        return "|".join([*map(_default_text, values[:MAX_TYPE_PARTS]), *more])
     for key in ("anyOf", "oneOf"):
         options = schema.get(key)
         if isinstance(options, list) and options:
@@ -407,5 +407,5 @@ def _type_name(kind: Any, schema: Mapping[str, Any], root: Any, depth: int) -> s
     return _TYPE_NAMES.get(kind, "any") if isinstance(kind, str) else "any"
 
 
-def _shown(value: Any) -> str:
+def _default_text(value: Any) -> str:
     return safe_text(json.dumps(value, ensure_ascii=False), 40)

@@ -36,7 +36,7 @@ _MODULES = (
 """The modules that scripts can import: no server has such a name."""
 _RESERVED = frozenset((*_MODULES, *dir(builtins), *EXCEPTIONS))
 _LEGAL = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
-_LIKE_OURS = re.compile(r".*_[0-9a-f]{10}", re.ASCII)
+_LIKE_OWN_NAMES = re.compile(r".*_[0-9a-f]{10}", re.ASCII)
 _MAX_CHARS = 64
 _DIGEST_CHARS = 10
 
@@ -61,7 +61,7 @@ def _is_legal(name: str) -> bool:
     return (
         len(name) <= _MAX_CHARS
         and _LEGAL.fullmatch(name) is not None
-        and _LIKE_OURS.fullmatch(name) is None
+        and _LIKE_OWN_NAMES.fullmatch(name) is None
         and not keyword.iskeyword(name)
     )
 
@@ -79,8 +79,8 @@ class Bindings:
             its = self.servers.setdefault(server, {})
             name = spell(tool.name)
             if owners.setdefault(server, tool.server) != tool.server or name in its:
-                shown = safe_text(tool.qualified_name, 128)
-                self.left_out.append(f"tool '{shown}': another tool has this spelling; left out")
+                quoted = safe_text(tool.qualified_name, 128)
+                self.left_out.append(f"tool '{quoted}': another tool has this spelling; left out")
                 continue
             its[name] = tool
 

@@ -32,7 +32,7 @@ from ..errors import ConfigError, InvalidArguments
 from ..protocol.canonical_json import canonical, object_of, sha256
 from ..runtime.limits import Limits, seconds_text
 from .identifiers import EXCEPTIONS, Bindings, arguments_of
-from .values import as_plain, as_text, given_arguments
+from .values import as_plain, as_text, parsed_arguments
 
 if TYPE_CHECKING:
     import pydantic_monty as monty
@@ -56,7 +56,7 @@ _MAX_SUSPENSIONS = 1_000_000
 _MAX_TRACEBACK_CHARS = 6_000
 _NEEDED = 'code mode needs the package pydantic-monty: pip install "mcp-client-host[code]"'
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-_OURS = "<python-input-1>"
+_SCRIPT_FILE = "<python-input-1>"
 _BUILTINS = (
     *("abs", "all", "any", "bin", "bool", "bytes", "chr", "complex", "dict", "divmod", "enumerate"),
     *("filter", "float", "format", "frozenset", "hash", "hex", "id", "int", "iter", "len", "list"),
@@ -208,12 +208,12 @@ class Interpreter:
 
     def resume(self, number: int, settled: Settled) -> Turn:
         """Go on with what the call ``number`` led to."""
-        answer: dict[str, Any] = {"return_value": getattr(settled, "value", None)}
+        response: dict[str, Any] = {"return_value": getattr(settled, "value", None)}
         if isinstance(settled, Failure):
-            answer = {"exc_type": EXCEPTIONS[settled.kind], "message": settled.message}
+            response = {"exc_type": EXCEPTIONS[settled.kind], "message": settled.message}
         snapshot = self._snapshot
         with self._turns:
-            return self._turn(lambda: snapshot.resume({self._ids[number]: answer}))
+            return self._turn(lambda: snapshot.resume({self._ids[number]: response}))
 
     def kill(self, stop: Stop) -> None:
         """End the process, and the turn that runs in it."""
@@ -333,7 +333,7 @@ class Interpreter:
         return lambda: snapshot.resume(value=tool)
 
     def _line(self, position: Any) -> int | None:
-        if position.filename != _OURS:
+        if position.filename != _SCRIPT_FILE:
             return None
         before = self._code.encode("utf-8", "replace")[: position.start]
         return before.count(b"\n") + 1
@@ -369,7 +369,7 @@ class Interpreter:
             seconds = seconds_text(min(self._seconds, _TURN_SECONDS))
             turn.stop = Stop("script", f"it computed for more than {seconds} (Timeouts.script)")
         text = error.display() if hasattr(error, "display") else said
-        turn.error = _cut(text.replace(f'"{_OURS}"', '"script"'))
+        turn.error = _cut(text.replace(f'"{_SCRIPT_FILE}"', '"script"'))
 
 
 def _limit(field: str, text: str) -> Stop:
@@ -379,7 +379,7 @@ def _limit(field: str, text: str) -> Stop:
 def _asked(number: int, tool: Tool, given: Mapping[str, Any], line: int | None) -> AskedCall:
     problem = None
     try:
-        arguments, text = object_of("arguments", given_arguments(arguments_of(tool, given)))
+        arguments, text = object_of("arguments", parsed_arguments(arguments_of(tool, given)))
     except InvalidArguments as error:
         arguments, text, problem = {}, error.message, error
     digest = sha256(canonical([tool.qualified_name, tool.fingerprint, text, line]))

@@ -206,20 +206,20 @@ class _Run:
         """The calls that the script made, by their numbers."""
         self._started = 0
         """The number of calls that were started, or are noted."""
-        self._told = 0
+        self._reported = 0
         """The number of noted results that the script has received."""
         self._running = 0
         self._live: set[int] = set()
         """The numbers of those that were not only noted."""
         self._arrived: deque[tuple[int, Settled]] = deque()
-        self._settled_by_now = {answer.number: answer.settled for answer in run_log.answers}
+        self._settled_by_now = {response.number: response.settled for response in run_log.answers}
         self._waiting: dict[int, CallPending] = {}
         self._change = anyio.Event()
 
     @property
     def calls(self) -> int:
         """The number of calls so far."""
-        return max(self._started, self._told)
+        return max(self._started, self._reported)
 
     async def run(self) -> ScriptResult | PausedRun:
         clock = PausableClock(current().now)
@@ -256,12 +256,12 @@ class _Run:
 
     def _noted(self) -> tuple[int, Settled] | None:
         """Return the next noted result."""
-        if self._told == len(self._run_log.answers):
+        if self._reported == len(self._run_log.answers):
             return None
-        answer = self._run_log.answers[self._told]
-        self._told += 1
-        answer.check(self._asked.get(answer.number))
-        return answer.number, answer.settled
+        response = self._run_log.answers[self._reported]
+        self._reported += 1
+        response.check(self._asked.get(response.number))
+        return response.number, response.settled
 
     async def _next(self, group: anyio.abc.TaskGroup) -> tuple[int, Settled] | None:
         """Return the outcome of the next call to end; None if all wait for a person."""
@@ -278,7 +278,7 @@ class _Run:
             return None
         number, settled = self._arrived.popleft()
         self._run_log.note(self._asked[number], settled)
-        self._told += 1
+        self._reported += 1
         return number, settled
 
     async def _make(self, call: AskedCall) -> None:

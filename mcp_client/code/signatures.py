@@ -74,21 +74,21 @@ def _written(
         taken.append(f"{spell(key)}: {kind}{default}")
     if more:
         taken.append("**arguments: Any")
-    said = "\n".join(_about(tool, known))
+    description = "\n".join(_about(tool, known))
     return "\n".join(
         [
             *(one.strip("\n") + "\n" for one in types),
             f"class {spell_server(tool.server)}:",
             f"    async def {spell(tool.name)}({', '.join(taken)}) -> {result}:",
-            docstring(said, _INDENT),
+            docstring(description, _INDENT),
         ]
     )
 
 
 def _about(tool: Tool, known: dict[str, Any]) -> Iterator[str]:
     """Yield the description of the tool, and those of its arguments, a line each."""
-    said = tool.description or tool.title or ""
-    yield safe_text(said, _MAX_DESCRIPTION_CHARS, lines=True)
+    description = tool.description or tool.title or ""
+    yield safe_text(description, _MAX_DESCRIPTION_CHARS, lines=True)
     described = [
         (key, value["description"])
         for key, value in known.items()

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import InvalidArguments
 
-__all__ = ["as_plain", "as_text", "given_arguments", "sendable"]
+__all__ = ["as_plain", "as_text", "parsed_arguments", "sendable"]
 
 _MAX_ARGUMENT_CHARS = 4_000_000
 _MAX_VALUES = 200_000
@@ -61,7 +61,7 @@ class _Budget:
             yield name, self.plain(item, level + 1)
 
 
-def given_arguments(value: Mapping[str, Any]) -> dict[str, Any]:
+def parsed_arguments(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call, with lists for tuples.
 
     Raises ``InvalidArguments`` for those that are too long; what else is not JSON is for the call

@@ -375,11 +375,11 @@ def _read_inputs(parsed: ParsedFile) -> None:
     if "input" not in parsed.program.syntax:
         return
     top = parsed.document.value
-    given = top.get(
+    inputs_member = top.get(
         "inputs", top["mcp"].get("inputs") if isinstance(top.get("mcp"), dict) else None
     )
     defaults: dict[str, str] = {}
-    for number, item in enumerate(given if isinstance(given, list) else []):
+    for number, item in enumerate(inputs_member if isinstance(inputs_member, list) else []):
         path = ("inputs", number)
         name = item.get("id") if isinstance(item, dict) else None
         if not isinstance(name, str):

@@ -169,7 +169,7 @@ class Fields:
 
     def read(self, readers: Mapping[str, Callable[[Fields, str], Any]]) -> dict[str, Any]:
         """Return the values of fields, by our names for them, each as its reader has it."""
-        return {ours: reader(self, ours) for ours, reader in readers.items()}
+        return {name: reader(self, name) for name, reader in readers.items()}
 
     def has(self, ours: str) -> bool:
         """Whether the field exists."""
@@ -186,9 +186,9 @@ class Fields:
 
     def unused(self, names: Iterable[str], message: str) -> None:
         """Note a problem for each of these fields that has a value."""
-        for ours in names:
-            if self.raw(ours) not in (None, "", [], {}):
-                self.note(self._written[ours], f"has no effect: {message}")
+        for name in names:
+            if self.raw(name) not in (None, "", [], {}):
+                self.note(self._written[name], f"has no effect: {message}")
 
     def wrong(self, ours: str, message: str, *parts: str | int) -> None:
         """Note a problem for which the server is left out."""
@@ -278,7 +278,7 @@ class Fields:
 
         An ``optional`` one is shown also if it is not set, so that it can be set later.
         """
-        shown = f"${{{variable}}}"
+        quoted = f"${{{variable}}}"
         try:
             value = self.parsed.variables.variable(variable)
         except Unset as error:
@@ -287,8 +287,8 @@ class Fields:
                 return {}
             why = f"{error}. It is left out, and the server is started without it"
             self.parsed.note((*self._path, self._written[ours], *parts), why)
-            return {name: Expanded("", shown, (variable,), is_set=False)}
-        found = Expanded(value, shown, (variable,))
+            return {name: Expanded("", quoted, (variable,), is_set=False)}
+        found = Expanded(value, quoted, (variable,))
         if not value.strip() and ours != "env_vars":
             why = f"the environment variable {safe_text(variable, 80)!r} is empty"
             why = f"{why}: the header is left out" if optional else f"{why}: set it"
@@ -360,8 +360,8 @@ class Fields:
             if is_word and (windows or bare):
                 continue  # a shell may put it in
             found = name or opencode or windows or bare
-            shown = safe_text(found, 80)
-            why = f"the variable {shown!r} is text here, as it is spelled"
+            quoted = safe_text(found, 80)
+            why = f"the variable {quoted!r} is text here, as it is spelled"
             self.parsed.note(place, f"{why}: {self._right_syntax(found)}")
             return
 
@@ -372,28 +372,28 @@ class Fields:
             return f"in {program.title}'s files: {spelled}"
         return f"in {program.title}'s files do not support variables{program.instead}"
 
-    def _is_usable(self, text: str, ours: str, *parts: str | int) -> bool:
+    def _is_usable(self, text: str, name: str, *parts: str | int) -> bool:
         try:
             usable = b"\0" not in os.fsencode(text)
         except UnicodeEncodeError:  # half of a pair of surrogates
             usable = False
         if not usable:
-            self.wrong(ours, "has a character that no command or header can carry", *parts)
+            self.wrong(name, "has a character that no command or header can carry", *parts)
         return usable
 
-    def _array(self, ours: str) -> list[Any]:
+    def _array(self, name: str) -> list[Any]:
         wanted = "a list: write it in brackets, one item a word"
-        found: list[Any] = self._collection(ours, list, wanted)
+        found: list[Any] = self._collection(name, list, wanted)
         return found
 
-    def _collection(self, ours: str, kind: type, wanted: str) -> Any:
-        value = self.raw(ours)
+    def _collection(self, name: str, kind: type, wanted: str) -> Any:
+        value = self.raw(name)
         if value is None:
             return kind()
         if isinstance(value, dict | list) and len(value) > _MAX_ITEMS:
-            self.wrong(ours, f"has more than {_MAX_ITEMS:,} items")
+            self.wrong(name, f"has more than {_MAX_ITEMS:,} items")
         elif not isinstance(value, kind):
-            self.wrong(ours, f"is not {wanted}")
+            self.wrong(name, f"is not {wanted}")
         else:
             return value
         return kind()
@@ -401,6 +401,6 @@ class Fields:
 
 def listed(names: Iterable[str], most: int = 8) -> str:
     """Return the names as a list in a sentence."""
-    shown = [repr(safe_text(name, 60)) for name in names]
-    more = f" and {len(shown) - most} more" if len(shown) > most else ""
-    return ", ".join(shown[:most]) + more
+    quoted = [repr(safe_text(name, 60)) for name in names]
+    more = f" and {len(quoted) - most} more" if len(quoted) > most else ""
+    return ", ".join(quoted[:most]) + more

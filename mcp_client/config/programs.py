@@ -72,13 +72,13 @@ class Program:
         return f"${{{name}}}" if "braced" in self.syntax else None
 
 
-def as_ours(*names: str) -> dict[str, str]:
+def as_own(*names: str) -> dict[str, str]:
     """Return fields that have our own names."""
     return {name: name for name in names}
 
 
-_STDIO = {**as_ours("type", "command", "args", "env"), OWN: "own"}
-_COMMON = {**_STDIO, **as_ours("url", "headers", "disabled")}
+_STDIO = {**as_own("type", "command", "args", "env"), OWN: "own"}
+_COMMON = {**_STDIO, **as_own("url", "headers", "disabled")}
 _CURSOR = {**_COMMON, "envFile": "env_file", "auth": "oauth"}
 _EDITOR = frozenset({"env", "directories"})
 _LENIENT = frozenset({"comments", "trailing commas"})
@@ -97,7 +97,7 @@ PROGRAMS: Mapping[str, Program] = {
         "claude",
         {
             **_COMMON,
-            **as_ours("cwd", "oauth"),
+            **as_own("cwd", "oauth"),
             "timeout": "timeout_ms",
             "headersHelper": "headers_helper",
             "alwaysLoad": UNUSED,
@@ -113,7 +113,7 @@ PROGRAMS: Mapping[str, Program] = {
         "vscode",
         {
             **_COMMON,
-            **as_ours("cwd", "oauth"),
+            **as_own("cwd", "oauth"),
             "envFile": "env_file",
             "sandboxEnabled": "sandbox",
             "sandbox": "sandbox_rules",
@@ -160,7 +160,7 @@ PROGRAMS: Mapping[str, Program] = {
         {
             "httpUrl": "url",
             **_COMMON,
-            **as_ours("cwd", "oauth", "description"),
+            **as_own("cwd", "oauth", "description"),
             "timeout": "timeout_ms",
             "includeTools": "include",
             "excludeTools": "exclude",
@@ -179,7 +179,7 @@ PROGRAMS: Mapping[str, Program] = {
         "codex",
         {
             **_STDIO,
-            **as_ours("env_vars", "cwd", "url", "scopes", "oauth", "enabled", "required"),
+            **as_own("env_vars", "cwd", "url", "scopes", "oauth", "enabled", "required"),
             "bearer_token_env_var": "bearer_variable",
             "http_headers": "headers",
             "http_headers_helper": "headers_helper",
@@ -235,7 +235,7 @@ PROGRAMS: Mapping[str, Program] = {
         "Zed",
         "zed",
         {
-            **as_ours("command", "args", "env", "url", "headers", "enabled", "oauth"),
+            **as_own("command", "args", "env", "url", "headers", "enabled", "oauth"),
             OWN: "own",
             "timeout": "timeout_seconds",
             "settings": "of_extension",
@@ -255,7 +255,7 @@ PROGRAMS: Mapping[str, Program] = {
         OWN,
         {
             **_COMMON,
-            **as_ours("cwd", "oauth", "description"),
+            **as_own("cwd", "oauth", "description"),
             "envFile": "env_file",
             "timeout": "timeout_ms",
             "tools": "tool_names",
@@ -268,7 +268,7 @@ PROGRAMS: Mapping[str, Program] = {
     ),
 }
 _BY_FILE_NAME = {each: name for name, one in PROGRAMS.items() for each in one.file_names}
-_BY_FOLDER = {one.directory: name for name, one in PROGRAMS.items() if one.directory}
+_BY_DIRECTORY = {one.directory: name for name, one in PROGRAMS.items() if one.directory}
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,8 +325,8 @@ def place_of(path: Path) -> Place:
     for place, name in _user_places():
         if os.path.realpath(place) == real:
             return Place(name, True, Path.home())
-    inside = path.parent.name in _BY_FOLDER
-    program = _BY_FILE_NAME.get(path.name) or _BY_FOLDER.get(path.parent.name)
+    inside = path.parent.name in _BY_DIRECTORY
+    program = _BY_FILE_NAME.get(path.name) or _BY_DIRECTORY.get(path.parent.name)
     if program is None and path.suffix == ".toml":
         program = "codex"
     return Place(program, False, path.parent.parent if inside else path.parent)

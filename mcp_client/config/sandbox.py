@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigError
 from .fields import Fields
-from .programs import as_ours
+from .programs import as_own
 from .values import Expanded
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def own_sandbox(fields: Fields, ours: str) -> GivenSandbox | bool | None:
             "sandbox", "has no effect: only a user's own file may start a server without one"
         )
         return None
-    inner = fields.inside("sandbox", as_ours("read", "write", "network"), "mcp-client")
+    inner = fields.inside("sandbox", as_own("read", "write", "network"), "mcp-client")
     read, write = _paths(inner, "read"), _paths(inner, "write")
     network = inner.raw("network")
     if network is not None and not isinstance(network, str):
@@ -97,15 +97,15 @@ def vscode_sandbox(fields: Fields) -> GivenSandbox | None:
         if fields.has("sandbox_rules"):
             fields.note("sandbox", "has no effect without 'sandboxEnabled': true")
         return None
-    parsed, names = fields.parsed, as_ours("filesystem", "network")
+    parsed, names = fields.parsed, as_own("filesystem", "network")
     if fields.has("sandbox_rules"):
         inner = fields.inside("sandbox_rules", names, "VS Code")
     else:
         of_file = {"sandbox": parsed.document.value.get("sandbox")}
-        whole = Fields(parsed, (), of_file, as_ours("sandbox"), title="VS Code")
+        whole = Fields(parsed, (), of_file, as_own("sandbox"), title="VS Code")
         inner = whole.inside("sandbox", names, "VS Code")
-    files = inner.inside("filesystem", as_ours(*_FILES), "VS Code")
-    domains = inner.inside("network", as_ours(*_DOMAINS), "VS Code")
+    files = inner.inside("filesystem", as_own(*_FILES), "VS Code")
+    domains = inner.inside("network", as_own(*_DOMAINS), "VS Code")
     for name in _DOMAINS:
         if domains.names(name):
             domains.note(

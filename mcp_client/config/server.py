@@ -23,7 +23,7 @@ from ..runtime.safe_text import invisible, safe_text
 from ..transports.stdio import StdioServer
 from .fields import Fields, ParsedFile, listed
 from .login import read_login
-from .programs import OWN, as_ours
+from .programs import OWN, as_own
 from .sandbox import GivenSandbox, own_sandbox, vscode_sandbox
 from .server_config import ServerConfig
 from .text import KeyPath, OutOfRange
@@ -177,10 +177,10 @@ class Launch:
         if self.login is not None:
             from ..auth import OAuth
 
-            given: dict[str, Any] = values_of(self.login)
-            if "scopes" in given:
-                given["scopes"] = tuple(given["scopes"].split())
-            auth = OAuth(**given)
+            fields_found: dict[str, Any] = values_of(self.login)
+            if "scopes" in fields_found:
+                fields_found["scopes"] = tuple(fields_found["scopes"].split())
+            auth = OAuth(**fields_found)
         return HttpServer(self.url.value, headers=values_of(self.headers) or None, auth=auth)
 
 
@@ -304,9 +304,9 @@ def _kind_named(fields: Fields, named: str) -> str | None:
 
 
 def _stdio(fields: Fields) -> dict[str, Any]:
-    given = fields.read(_STDIO)
-    command: Expanded | None = given["command"]
-    env: dict[str, Expanded] = {**given["env_vars"], **given["env"]}
+    fields_found = fields.read(_STDIO)
+    command: Expanded | None = fields_found["command"]
+    env: dict[str, Expanded] = {**fields_found["env_vars"], **fields_found["env"]}
     for name in env:
         if not name or "=" in name:
             fields.wrong("env", "is not the name of a variable", name)
@@ -314,13 +314,13 @@ def _stdio(fields: Fields) -> dict[str, Any]:
             fields.wrong(
                 "env", "makes programs load code, so its value has to be written here", name
             )
-    cwd = _absolute(fields.parsed.base, given["cwd"] or Expanded("", ""))
-    env_file, env_of_file = _env_file(fields, given["env_file"])
+    cwd = _absolute(fields.parsed.base, fields_found["cwd"] or Expanded("", ""))
+    env_file, env_of_file = _env_file(fields, fields_found["env_file"])
     if command is not None and not command.value.strip():
         fields.wrong("command", "is empty: write the program to start")
     return {
         "command": command,
-        "args": given["args"],
+        "args": fields_found["args"],
         "env": env,
         "env_file": env_file,
         "env_of_file": env_of_file,
@@ -338,46 +338,46 @@ def _chooses_code(parsed: ParsedFile, name: str, value: Expanded) -> bool:
 
 
 def _http(fields: Fields) -> dict[str, Any]:
-    given = fields.read(_HTTP)
+    fields_found = fields.read(_HTTP)
     program = fields.parsed.program
-    in_file = next(name for name, ours in program.fields.items() if ours == "headers")
+    in_file = next(name for name, meaning in program.fields.items() if meaning == "headers")
     instead = f"give the header in {in_file!r}, or connect from code with HttpServer(auth=...)"
-    if given["headers_helper"] is not None:
+    if fields_found["headers_helper"] is not None:
         what = "is a command that prints headers, and no command is run for them here"
         fields.wrong("headers_helper", f"{what}: {instead}")
-    if given["auth_provider"] not in (None, "dynamic_discovery"):
+    if fields_found["auth_provider"] not in (None, "dynamic_discovery"):
         fields.wrong("auth_provider", f"is a login that only {program.title} has: {instead}")
-    headers: dict[str, Expanded] = given["headers"]
+    headers: dict[str, Expanded] = fields_found["headers"]
     for name, each in headers.items():
         if each.empty and _NO_MORE_THAN_A_SCHEME.fullmatch(each.value):
             fields.note(in_file, f"{safe_text(name, 80)!r} is left out: nothing is in it")
             headers[name] = each._replace(is_set=False)
-    for header, name in given["header_variables"].items():
+    for header, name in fields_found["header_variables"].items():
         found = fields.variable(header, name.value, "header_variables", header, optional=True)
         if header not in headers or found[header].is_set:
             headers.update(found)
-    token = given["bearer_variable"]
+    token = fields_found["bearer_variable"]
     if token is not None:
         found = fields.variable("Authorization", str(token), "bearer_variable")
         headers.update(
             (name, each._replace(value=f"Bearer {each.value}", shown=f"Bearer {each.shown}"))
             for name, each in found.items()
         )
-    has_login = fields.has("oauth") or fields.has("client_id") or given["scopes"] is not None
-    login = read_login(fields, given["scopes"]) if has_login else None
-    return {"url": given["url"], "headers": headers, "login": login}
+    has_login = fields.has("oauth") or fields.has("client_id") or fields_found["scopes"] is not None
+    login = read_login(fields, fields_found["scopes"]) if has_login else None
+    return {"url": fields_found["url"], "headers": headers, "login": login}
 
 
-def _absolute(base: Path, given: Expanded) -> Expanded:
+def _absolute(base: Path, path_text: Expanded) -> Expanded:
     """Shown as it is written where something from outside the file is in it."""
-    path = os.path.abspath(base / given.value)
-    return given._replace(value=path, shown=given.shown if given.used else path)
+    path = os.path.abspath(base / path_text.value)
+    return path_text._replace(value=path, shown=path_text.shown if path_text.used else path)
 
 
-def _env_file(fields: Fields, given: Expanded | None) -> tuple[Expanded | None, Mapping[str, str]]:
-    if given is None:
+def _env_file(fields: Fields, file: Expanded | None) -> tuple[Expanded | None, Mapping[str, str]]:
+    if file is None:
         return None, {}
-    path = _absolute(fields.parsed.base, given)
+    path = _absolute(fields.parsed.base, file)
     files = fields.parsed.variables.files
     try:
         found = files.values(Path(path.value), _MAX_ENV_FILE_BYTES, path.shown, env_values)
@@ -392,56 +392,56 @@ def _env_file(fields: Fields, given: Expanded | None) -> tuple[Expanded | None, 
 
 def _options(fields: Fields, timeouts: dict[str, float]) -> dict[str, Any]:
     """Return options of ``ServerConfig``; those for its ``timeouts`` are put there."""
-    given = fields.read(_ANY)
+    fields_found = fields.read(_ANY)
     options: dict[str, Any] = {}
     for name in ("include", "exclude"):
-        if given[name] is not None:
-            options[name] = tuple(map(glob.escape, given[name]))
-    if given["tool_names"] is not None and "*" not in given["tool_names"]:
-        options["include"] = tuple(map(glob.escape, given["tool_names"]))
-    if () in (given["include"], given["tool_names"]):
+        if fields_found[name] is not None:
+            options[name] = tuple(map(glob.escape, fields_found[name]))
+    if fields_found["tool_names"] is not None and "*" not in fields_found["tool_names"]:
+        options["include"] = tuple(map(glob.escape, fields_found["tool_names"]))
+    if () in (fields_found["include"], fields_found["tool_names"]):
         options["exclude"] = ("*",)  # no tool at all; to ServerConfig () means every tool
-    if given["disabled"] or given["enabled"] is False:
+    if fields_found["disabled"] or fields_found["enabled"] is False:
         options["enabled"] = False
-    if given["required"]:
+    if fields_found["required"]:
         options["required"] = True
-    if given["resource"] is not None:
+    if fields_found["resource"] is not None:
         fields.note("oauth_resource", "has no effect here: a login is for the server's URL")
-    if isinstance(given["description"], str):
-        options["description"] = safe_text(given["description"])
-    total = given["timeout_seconds"] or given["timeout_ms"]
+    if isinstance(fields_found["description"], str):
+        options["description"] = safe_text(fields_found["description"])
+    total = fields_found["timeout_seconds"] or fields_found["timeout_ms"]
     times = {
-        "connect": given["startup_seconds"] or given["startup_ms"],
+        "connect": fields_found["startup_seconds"] or fields_found["startup_ms"],
         "idle": total,
         "total": total,
     }
-    for tool in given["tool_modes"].values():
+    for tool in fields_found["tool_modes"].values():
         if isinstance(tool, dict) and tool.get("approval_mode") not in _HARMLESS_GRANTS:
             _refuse_grant(fields, "tools", True)
             break
-    if given["own"]:
-        options |= _own_options(fields.inside("own", as_ours(*_OWN), "mcp-client"), times)
+    if fields_found["own"]:
+        options |= _own_options(fields.inside("own", as_own(*_OWN), "mcp-client"), times)
     timeouts.update((name, seconds) for name, seconds in times.items() if seconds is not None)
     return options
 
 
 def _own_options(fields: Fields, times: dict[str, float | None]) -> dict[str, Any]:
-    given = fields.read(_OWN)
-    options = {name: given[name] for name in _OWN if given[name] is not None}
+    fields_found = fields.read(_OWN)
+    options = {name: fields_found[name] for name in _OWN if fields_found[name] is not None}
     if options.pop("timeouts"):
-        found = fields.inside("timeouts", as_ours(*_TIMEOUTS), "mcp-client").read(_TIMEOUTS)
+        found = fields.inside("timeouts", as_own(*_TIMEOUTS), "mcp-client").read(_TIMEOUTS)
         times.update((name, found[name]) for name in found if found[name] is not None)
     is_project = fields.parsed.scope == "project"
-    if given["bind"]:
-        _check_bind(fields, given["bind"], is_project)
+    if fields_found["bind"]:
+        _check_bind(fields, fields_found["bind"], is_project)
     else:
         del options["bind"]
-    if given["trusted"] and is_project:
+    if fields_found["trusted"] and is_project:
         fields.note("trusted", "has no effect: only a user's own file may trust a server")
         del options["trusted"]
-    if given["validation"] not in (None, "strict", "warn", "off"):
+    if fields_found["validation"] not in (None, "strict", "warn", "off"):
         fields.wrong("validation", "is not 'strict', 'warn' or 'off'")
-    elif given["validation"] in ("warn", "off") and is_project:
+    elif fields_found["validation"] in ("warn", "off") and is_project:
         fields.note("validation", "has no effect: only a user's own file may loosen it")
         del options["validation"]
     revision = options.get("revision", "auto")

@@ -301,8 +301,8 @@ def _of_paths(launch: Launch, is_project: bool, directory: str) -> Iterator[Find
     """Judged by what they are, and named as they are written."""
     whole_disks = (str(Path.home()), "~", "$HOME", "${HOME}", "%USERPROFILE%", "/", "C:")
     cwd = None if launch.cwd is None or launch.cwd.value == directory else launch.cwd
-    given = launch.sandbox
-    grants = [] if given is None or isinstance(given, bool) else [*given.read, *given.write]
+    sandbox = launch.sandbox
+    grants = [] if sandbox is None or isinstance(sandbox, bool) else [*sandbox.read, *sandbox.write]
     places = [launch.command, *launch.args, cwd, launch.env_file, *grants]
     base = directory if launch.cwd is None else launch.cwd.value
     for each in grants:
@@ -421,8 +421,8 @@ def _of_secrets(launch: Launch, is_project: bool, directory: str) -> Iterator[Fi
     for place, each in launch.places.items():
         for secret in each.secrets:
             name = _short(f"{secret.kind}:{secret.name}")
-            goes = "sent to where you log in" if place.startswith("oauth.") else to
-            text = f"what {name} holds is read from this machine and {goes}"
+            destination = "sent to where you log in" if place.startswith("oauth.") else to
+            text = f"what {name} holds is read from this machine and {destination}"
             yield Finding("from_variable", text, f"{name} {place}")
             if secret.kind == "file" and _SENSITIVE.search(secret.place):
                 text = f"it reads a place where secrets are stored: {_short(secret.place)}"

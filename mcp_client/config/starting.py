@@ -77,12 +77,12 @@ class Start:
 
         The included files are compared if they have been read.
         """
-        if _said(self.first) != _said(later.first):
+        if _compared(self.first) != _compared(later.first):
             return True
         with self._lock:
             seen = self._launch
         try:
-            return seen is not None and _said(seen) != _said(later._whole())
+            return seen is not None and _compared(seen) != _compared(later._whole())
         except ConfigError:
             return True
 
@@ -136,8 +136,8 @@ class Start:
             )
         if confined is None:
             return config
-        kept = replace(confined.sandbox, approved=confined.grants)
-        server = replace(config.server, sandbox=kept)  # type: ignore[type-var]
+        confined_sandbox = replace(confined.sandbox, approved=confined.grants)
+        server = replace(config.server, sandbox=confined_sandbox)  # type: ignore[type-var]
         return replace(config, server=server)
 
     @property
@@ -180,7 +180,7 @@ class Looked(Mapping[str, V]):
         return f"<{len(self)} servers: {', '.join(map(repr, self))}>"
 
 
-def _said(launch: Launch) -> tuple[Any, ...]:
+def _compared(launch: Launch) -> tuple[Any, ...]:
     """Return the file's description of a server, with included files, without variables."""
     given = launch.sandbox
     sandbox = given.network if isinstance(given, GivenSandbox) else given
@@ -226,23 +226,23 @@ def start_request(launch: Launch, confined: Confined | None = None) -> StartRequ
     variables = _variables(launch)
     program = _program(launch)
     parts = (launch.command, launch.cwd)
-    shown_program = None if any(each is not None and each.used for each in parts) else program
+    program_text = None if any(each is not None and each.used for each in parts) else program
     url = launch.url and launch.url.shown
-    shown_url = None if url is None else shown(url)
+    url_text = None if url is None else shown(url)
     return StartRequest(
         server=launch.name,
         command=launch.command and launch.command.shown,
         args=tuple(each.shown for each in launch.args),
         env_names=tuple(dict.fromkeys([*launch.env, *launch.env_of_file])),
         cwd=launch.cwd and launch.cwd.shown,
-        url=shown_url,
+        url=url_text,
         header_names=tuple(launch.headers),
         findings=(
             CONNECTS if launch.command is None else STARTS if confined is None else CONFINED,
             *dict.fromkeys(warnings_of(launch, variables, program)),
         ),
         variables=MappingProxyType(variables),
-        fingerprint=_digest(launch, shown_program, confined),
+        fingerprint=_digest(launch, program_text, confined),
         path=parsed.path,
         scope=parsed.scope,
         env_file=launch.env_file and launch.env_file.shown,
@@ -250,8 +250,8 @@ def start_request(launch: Launch, confined: Confined | None = None) -> StartRequ
         env=_shown(launch.env) if is_project else MappingProxyType({}),
         headers=_shown(launch.headers) if is_project else MappingProxyType({}),
         oauth=_login(launch),
-        program=shown_program,
-        whole_url=url if is_project and url != shown_url else None,
+        program=program_text,
+        whole_url=url if is_project and url != url_text else None,
         confined=() if shown_grants is None else shown_grants.confinement().sentences,
         granted=() if shown_grants is None else shown_grants.listed,
     )
@@ -259,8 +259,8 @@ def start_request(launch: Launch, confined: Confined | None = None) -> StartRequ
 
 def _written(launch: Launch) -> dict[str, str]:
     """Return how grants with a value of a variable are written, by real path."""
-    given = launch.sandbox
-    grants = (*given.read, *given.write) if isinstance(given, GivenSandbox) else ()
+    sandbox = launch.sandbox
+    grants = (*sandbox.read, *sandbox.write) if isinstance(sandbox, GivenSandbox) else ()
     return {os.path.realpath(one.value): one.shown for one in grants if one.used}
 
 

@@ -210,7 +210,7 @@ def expand(text: str, syntax: Syntax, variables: Variables, *, secrets: bool = F
         return Expanded(text, text)
     used: list[str] = []
     values: list[str] = []
-    shown: list[str] = []
+    visible: list[str] = []
     parts: list[str | SecretReference] = []
     empty: list[str] = []
     at = 0
@@ -233,7 +233,7 @@ def expand(text: str, syntax: Syntax, variables: Variables, *, secrets: bool = F
             value, name = _NOT_READ, match["body"]
             parts += (between, variables.secret(*secret.groups()))
         values += (between, value)
-        shown += (between, value if name is None else match[0])
+        visible += (between, value if name is None else match[0])
         if name is not None:
             used.append(name)
         at = match.end()
@@ -242,7 +242,7 @@ def expand(text: str, syntax: Syntax, variables: Variables, *, secrets: bool = F
     has_secret = any(isinstance(part, SecretReference) for part in parts)
     return Expanded(
         "".join([*values, rest]),
-        "".join([*shown, rest]),
+        "".join([*visible, rest]),
         tuple(used),
         tuple(parts) if has_secret else (),
         empty=tuple(empty),

@@ -99,7 +99,7 @@ def card(
     The editor, for a request with arguments, is shown by the script, which fetches its text.
     """
     request, id = pending.request, pending.id
-    shown, folded = _on_card(request)
+    rendered, folded = _on_card(request)
     expires_at = None
     if pending.expires_at is not None:
         expires_at = joined([", refused ", time_of(pending.expires_at), " if it is not decided"])
@@ -111,7 +111,7 @@ def card(
         asked_at=age_of(pending.asked_at),
         expires_at=expires_at,
         context=_context(request) if context else None,
-        facts=shown,
+        facts=rendered,
         more="Show all of it" if folded else "Everything about it",
         token=token,
         opened=opened,
@@ -137,20 +137,26 @@ def whole(
 
 def was(decided: DecidedApproval, *, context: bool = False) -> Html:
     """Return all facts of a decided request, with bounds for each of its texts."""
-    request, answer = decided.request, decided.answer
-    said = "Allowed" if isinstance(answer, Allow) else "Denied"
-    by = [said, " by ", element("bdi", answer.by or "somebody"), ", ", time_of(decided.decided_at)]
+    request, decision = decided.request, decided.answer
+    label = "Allowed" if isinstance(decision, Allow) else "Denied"
+    by = [
+        label,
+        " by ",
+        element("bdi", decision.by or "somebody"),
+        ", ",
+        time_of(decided.decided_at),
+    ]
     parts: list[Part] = [
         element("p", element("a", "Back to the list", href="../")),
         element("h1", *title_of(request)),
         element("p", *by, class_="hint"),
     ]
-    if isinstance(answer, Allow) and answer.arguments is not None:
-        sent = json.dumps(plain(answer.arguments), ensure_ascii=False)
+    if isinstance(decision, Allow) and decision.arguments is not None:
+        sent = json.dumps(plain(decision.arguments), ensure_ascii=False)
         instead = Fact("Sent instead", sent, "sent", is_json=True)
         parts.append(_json(_Group("sent", [instead]), request)[0])
-    if answer.reason:
-        parts.append(_rows([Fact("Reason", answer.reason, "reason")]))
+    if decision.reason:
+        parts.append(_rows([Fact("Reason", decision.reason, "reason")]))
     parts += [_context(request) if context else None, _on_card(request)[0]]
     return joined(parts)
 
@@ -161,8 +167,8 @@ def part(
     """Return one text of the request, from line ``start``; None if it has no such text."""
     for group in _groups(pending.request):
         if group.name == name:
-            shown = _in_full(pending.id, pending.request, group, start)
-            return _alone(pending, [shown], token, opened, False)
+            rendered = _in_full(pending.id, pending.request, group, start)
+            return _alone(pending, [rendered], token, opened, False)
     return None
 
 
@@ -218,8 +224,8 @@ def _on_card(request: ApprovalRequest) -> tuple[Html, bool]:
     if warned:
         add(*_warnings(warned))
     parts.append(element("p", request.asks, class_="asks"))
-    said = [group for group in groups if group.kind == "message"]
-    earlier = said[: -_MAX_FACTS_OF["message"]]
+    messages = [group for group in groups if group.kind == "message"]
+    earlier = messages[: -_MAX_FACTS_OF["message"]]
     if earlier:
         folded = True
         parts.append(element("p", f"{len(earlier):,} earlier messages", class_="cut"))
@@ -262,14 +268,18 @@ def _below(group: _Group, request: ApprovalRequest) -> tuple[Html, bool]:
     most = len(group.facts) if is_whole else _MAX_FACTS_OF.get(group.kind, _MAX_FACTS)
     text = group._replace(facts=group.facts[:most]).text
     limit = _MAX_PROSE_CHARS if group.kind in _LAST else len(text)
-    shown = block(prose_lines(text[:limit]), group.label, PART if is_whole else PROSE)
-    left = [f"{shown.left:,} more lines"] if shown.left > 0 else []
+    rendered = block(prose_lines(text[:limit]), group.label, PART if is_whole else PROSE)
+    left = [f"{rendered.left:,} more lines"] if rendered.left > 0 else []
     left += [f"{len(text) - limit:,} more characters"] if len(text) > limit else []
     left += [f"{len(group.facts) - most:,} more"] if len(group.facts) > most else []
     remark = element("p", " and ".join(left), class_="cut") if left else None
     heading = element("h3", group.label)
     inner = element(
-        "section", heading, shown.html, remark, class_="quote" if group.kind in _TEXTS else None
+        "section",
+        heading,
+        rendered.html,
+        remark,
+        class_="quote" if group.kind in _TEXTS else None,
     )
     return inner, bool(left)
 
@@ -281,19 +291,19 @@ def _json(group: _Group, request: ApprovalRequest) -> tuple[Html, bool]:
         return _section(label, element("p", "None.", class_="hint")), False
     titles = arguments_order(request) if group.kind == "arguments" else {}
     for fold in _FOLDS:
-        shown = block(json_lines(text, fold, titles, with_titles=True), label, CARD)
-        if shown.left == 0:
+        rendered = block(json_lines(text, fold, titles, with_titles=True), label, CARD)
+        if rendered.left == 0:
             break
-    folded = fold is not WHOLE[0] or shown.left > 0
+    folded = fold is not WHOLE[0] or rendered.left > 0
     cut, more = None, None
     if folded:
         size = f"{len(text):,} characters in all."
         cut = element("p", f"Not all of it is shown here: {size}", class_="cut")
-    if shown.left > 0:
-        more = element("p", f"{shown.left:,} more lines", class_="cut")
+    if rendered.left > 0:
+        more = element("p", f"{rendered.left:,} more lines", class_="cut")
     if any(titles.values()):
         label = f"{label}, under the server's titles"
-    return _section(label, cut, shown.html, more), folded
+    return _section(label, cut, rendered.html, more), folded
 
 
 def _script(group: _Group, request: Any) -> tuple[Html, bool]:
@@ -304,11 +314,11 @@ def _script(group: _Group, request: Any) -> tuple[Html, bool]:
         Line(line, "l code calls" if number == called else "l code")
         for number, line in enumerate(lines, 1)
     )
-    shown = block(marked, group.label, PROSE, start)
+    rendered = block(marked, group.label, PROSE, start)
     left = [f"{start:,} lines above"] if start else []
-    left += [f"{shown.left:,} more lines"] if shown.left > 0 else []
+    left += [f"{rendered.left:,} more lines"] if rendered.left > 0 else []
     remark = element("p", " and ".join(left), class_="cut") if left else None
-    return _section(group.label, remark, shown.html), bool(left)
+    return _section(group.label, remark, rendered.html), bool(left)
 
 
 def _warnings(groups: Sequence[_Group]) -> tuple[Html, bool]:
@@ -334,15 +344,15 @@ def _changes(label: str, text: str) -> tuple[Html, bool]:
     lines = text.split("\n")
     remarks = [line for line in lines[-2:] if line.startswith("…")]
     lines = lines[: len(lines) - len(remarks)]
-    shown: list[Html] = []
+    rendered: list[Html] = []
     for line in lines:
-        shown.append(_diff_line(line))
-        if sum(map(len, shown)) > CARD.markup:
+        rendered.append(_diff_line(line))
+        if sum(map(len, rendered)) > CARD.markup:
             break
-    left = len(lines) - len(shown)
+    left = len(lines) - len(rendered)
     remarks += [f"… {left:,} more lines"] if left > 0 else []
-    shown += map(_diff_line, remarks)
-    pre = element("pre", *shown, class_="block diff", role="group", aria_label=label)
+    rendered += map(_diff_line, remarks)
+    pre = element("pre", *rendered, class_="block diff", role="group", aria_label=label)
     return element("details", element("summary", label), pre, open=True), bool(remarks)
 
 
@@ -353,13 +363,13 @@ def _diff_line(line: str) -> Html:
     left = len(line) - _MAX_DIFF_LINE_CHARS
     if left > 0:
         line = f"{line[:_MAX_DIFF_LINE_CHARS]}… ({left:,} more characters)"
-    shown = element("span", "…" if kind == "place" else line or " ")
-    return element("span", spoken, shown, class_=f"l {kind}")
+    rendered = element("span", "…" if kind == "place" else line or " ")
+    return element("span", spoken, rendered, class_=f"l {kind}")
 
 
 def _hints(facts: Sequence[Fact]) -> Html:
     """Return the hints: the known ones are prominent, the assumed ones on one line with why."""
-    shown, assumed = [], []
+    rendered, assumed = [], []
     for fact in facts:
         value, source = fact.value or "", fact.source or "assumed"
         label = element("dt", fact.label)
@@ -368,8 +378,8 @@ def _hints(facts: Sequence[Fact]) -> Html:
             continue
         words = element("strong", value), element("span", SOURCES[source], class_="source")
         risk = "risky" if value == _HINTS[fact.kind] else "calm"
-        shown.append(element("div", label, element("dd", *words), class_=risk))
-    known = element("dl", *shown, class_="hints") if shown else None
+        rendered.append(element("div", label, element("dd", *words), class_=risk))
+    known = element("dl", *rendered, class_="hints") if rendered else None
     if not assumed:
         return joined([known])
     why = SOURCES["assumed"]
@@ -401,20 +411,20 @@ def _in_full(id: str, request: ApprovalRequest, group: _Group, start: int) -> Ht
     titles = arguments_order(request) if group.kind == "arguments" else {}
     is_json = group.facts[0].is_json
     lines = json_lines(text, WHOLE[0], titles) if is_json else prose_lines(text)
-    shown = block(lines, label, PART, start)
-    if shown.start == 0 and shown.left <= 0:
-        return _section(label, shown.html)
-    where = f"Lines {shown.start + 1:,} to {shown.end:,} of {shown.lines:,}. "
+    rendered = block(lines, label, PART, start)
+    if rendered.start == 0 and rendered.left <= 0:
+        return _section(label, rendered.html)
+    where = f"Lines {rendered.start + 1:,} to {rendered.end:,} of {rendered.lines:,}. "
     links = [
         element("a", text, href=f"{id}?part={group.name}&from={line}")
         for text, line, there in (
-            ("From the first line", 0, shown.start > 0),
-            (f"On from line {shown.end + 1:,}", shown.end, shown.left > 0),
+            ("From the first line", 0, rendered.start > 0),
+            (f"On from line {rendered.end + 1:,}", rendered.end, rendered.left > 0),
         )
         if there
     ]
     remark = element("p", where, links[0], " " if links[1:] else None, *links[1:], class_="cut")
-    return _section(label, remark, shown.html, remark)
+    return _section(label, remark, rendered.html, remark)
 
 
 def _direction(request: ApprovalRequest) -> Html | None:
@@ -427,8 +437,8 @@ def _section(title: str, *children: Part) -> Html:
 
 
 def _context(request: ApprovalRequest) -> Html | None:
-    shown = whose(request)
-    return _rows([Fact("On behalf of", shown, "context")]) if shown else None
+    rendered = whose(request)
+    return _rows([Fact("On behalf of", rendered, "context")]) if rendered else None
 
 
 def _option(request: ApprovalRequest, name: Choice) -> Html:

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["Refused", "answer_of", "check_extra", "draft_for", "fields_of", "form_of", "new_nonce"]
+__all__ = [
+    "Refused",
+    "check_extra",
+    "decision_of",
+    "draft_for",
+    "fields_of",
+    "form_of",
+    "new_nonce",
+]
 __all__ += ["path_of", "respond", "static", "whole_number"]
 
 _MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -121,14 +129,14 @@ def respond(
     from starlette.responses import Response, StreamingResponse
 
     kind = Response if isinstance(body, str | bytes) else StreamingResponse
-    answer = kind(body, status)
-    answer.headers.update({"content-type": type, **_SECURITY, **headers})
-    answer.headers["content-security-policy"] = (
+    response = kind(body, status)
+    response.headers.update({"content-type": type, **_SECURITY, **headers})
+    response.headers["content-security-policy"] = (
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; connect-src 'self'; "
         "img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
         "require-trusted-types-for 'script'; trusted-types desk"
     )
-    return answer
+    return response
 
 
 _SECURITY = {
@@ -141,7 +149,7 @@ _SECURITY = {
 }
 
 
-def answer_of(form: dict[str, list[str]], requests: list[ApprovalRequest]) -> Answer:
+def decision_of(form: dict[str, list[str]], requests: list[ApprovalRequest]) -> Answer:
     """Return the decision in the form. Raises ``Refused``."""
     reason = form.get("reason", [""])[-1].strip()[:500] or None
     match form.get("answer"):

@@ -268,36 +268,38 @@ def decided_list(decided: Sequence[DecidedApproval]) -> Html:
 
 
 def _decided(one: DecidedApproval) -> Html:
-    answer = one.answer
-    allowed = isinstance(answer, Allow)
+    decision = one.answer
+    allowed = isinstance(decision, Allow)
     parts: list[Part] = [
         element("strong", "Allowed" if allowed else "Denied", class_="yes" if allowed else "no"),
         " ",
         element("a", *title_of(one.request), href=f"decided/{one.id}"),
         " by ",
-        element("bdi", answer.by or "somebody"),
+        element("bdi", decision.by or "somebody"),
         ", ",
         age_of(one.decided_at),
     ]
-    if isinstance(answer, Allow):
-        if answer.arguments is not None:
+    if isinstance(decision, Allow):
+        if decision.arguments is not None:
             parts.append(", with other arguments")
-        remember = Remember.of(answer.remember)
+        remember = Remember.of(decision.remember)
         labels = [one.label for one in CHOICES.values() if one.remember == remember]
         if remember is not None and remember.scope != "call":
             parts += [", remembered: ", labels[0] if labels else remember.scope]
     about = gist(one.request)
     if about:
         parts.append(element("span", element("bdi", about), class_="gist"))
-    if answer.reason and not _is_without_reason(answer):
-        parts.append(element("q", element("bdi", answer.reason[:500])))
+    if decision.reason and not _is_without_reason(decision):
+        parts.append(element("q", element("bdi", decision.reason[:500])))
     return element("li", *parts)
 
 
-def _is_without_reason(answer: Answer) -> bool:
+def _is_without_reason(decision: Answer) -> bool:
     """What stands in place of a reason is not quoted as if somebody had written it."""
-    bare = isinstance(answer, Deny) and Deny(source=answer.source, by=answer.by, rule=answer.rule)
-    return answer == bare
+    bare = isinstance(decision, Deny) and Deny(
+        source=decision.source, by=decision.by, rule=decision.rule
+    )
+    return decision == bare
 
 
 _WHOSE = (
@@ -321,7 +323,7 @@ def _login(login: DeviceLogin) -> Html:
     if login.url.startswith("https://"):
         where = element("a", login.url, href=login.url, rel="noreferrer noopener", target="_blank")
     asked_by = (", asked by ", element("bdi", login.issuer)) if login.issuer else ()
-    told = element(
+    notice = element(
         "p",
         "Log in at ",
         where,
@@ -337,4 +339,6 @@ def _login(login: DeviceLogin) -> Html:
     about = [*host_warnings(urlsplit(login.url).hostname or "")]
     about += [] if login.warning is None else [login.warning]
     warnings = (element("p", one, class_="cut") for one in about)
-    return element("article", told, *warnings, element("p", _WHOSE, class_="hint"), class_="login")
+    return element(
+        "article", notice, *warnings, element("p", _WHOSE, class_="hint"), class_="login"
+    )

@@ -187,22 +187,22 @@ def prose_lines(text: str) -> Iterator[Line]:
 
 def block(lines: Iterable[Line], label: str, room: Room, start: int = 0) -> Block:
     """Return the lines from ``start`` that there is room for."""
-    shown: list[Html] = []
+    parts: list[Html] = []
     number, end, markup = 0, start, 0
     for number, line in enumerate(lines, 1):
-        if number <= start or end != number - 1 or len(shown) >= room.lines:
+        if number <= start or end != number - 1 or len(parts) >= room.lines:
             continue
         one = _element(line)
         markup += len(one)
         if markup > room.markup:
             continue
-        shown.append(one)
+        parts.append(one)
         end = number
     # A long one scrolls on a card, so that a keyboard must reach it, and no other.
-    is_long = room is not PART and (len(shown) > _LONG_LINES or markup > _LONG_MARKUP)
+    is_long = room is not PART and (len(parts) > _LONG_LINES or markup > _LONG_MARKUP)
     inner = element(
         "pre",
-        joined(shown),
+        joined(parts),
         class_="block long" if is_long else "block",
         tabindex="0" if is_long else None,
         role="group",

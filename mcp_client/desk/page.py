@@ -46,8 +46,8 @@ from .card import card, part, was, whole
 from .document import document, list_of, message, page_of
 from .http import (
     Refused,
-    answer_of,
     check_extra,
+    decision_of,
     draft_for,
     fields_of,
     form_of,
@@ -142,17 +142,17 @@ class ApprovalPage:
 
         request = Request(scope, receive)
         try:
-            answer = await self._answer(request)
+            response = await self._respond(request)
         except Refused as refused:
-            answer = _refusal(request, refused)
+            response = _refusal(request, refused)
         except McpError as error:
             _log.error("a request to the approval page failed: %s", error)
-            answer = _refusal(request, Refused(503, "What is pending cannot be read now."))
+            response = _refusal(request, Refused(503, "What is pending cannot be read now."))
         if request.method == "HEAD":
-            answer.body = b""
-        await answer(scope, receive, send)
+            response.body = b""
+        await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _respond(self, request: Request) -> Response:
         if path_of(request) == _STYLE and request.method in ("GET", "HEAD"):
             return static("desk.css")  # also for pages that explain why a person is not let in
         person = await self._person(request)
@@ -177,9 +177,9 @@ class ApprovalPage:
                 return respond(await in_thread(self._list, person, every, view))
             case "changes", "" if request.method == "GET":
                 # nginx would hold the events back
-                answer = respond(_Events(self, person), type="text/event-stream; charset=utf-8")
-                answer.headers["x-accel-buffering"] = "no"
-                return answer
+                response = respond(_Events(self, person), type="text/event-stream; charset=utf-8")
+                response.headers["x-accel-buffering"] = "no"
+                return response
             case "calls", "":
                 return await self._some(person, query.get("ids", []))
             case "decided", "":
@@ -196,7 +196,7 @@ class ApprovalPage:
                 return respond(draft, type="text/plain; charset=utf-8")
             case "static", "desk.js":
                 return static("desk.js")
-        raise Refused(404, "There is no page at this address.")
+        raise Refused(404, "This address has no page.")
 
     # ------------------------------------------------------------------------ who
 
@@ -277,7 +277,7 @@ class ApprovalPage:
         pending, decided = await self._pending(person), await self._decided(person)
         notice = None
         if open and not any(one.id == open for one in pending):
-            notice = self._why_gone(decided, open)
+            notice = self._why_not_pending(decided, open)
         nonce, logins = new_nonce(), login_list(await self._logins(person))
 
         def body() -> Html:
@@ -364,16 +364,16 @@ class ApprovalPage:
         if len(pending) < len(ids):
             there = {one.id for one in pending}
             await self._too_late(person, ids, [id for id in ids if id not in there])
-        answer = answer_of(form, [one.request for one in pending])
+        decision = decision_of(form, [one.request for one in pending])
         check_several(self._signer, person, form, pending)
         asked = question(self._signer, person, form, pending)
         if asked is not None:
             return _asks(request, asked)
         try:
             if self._queue.waits:
-                await in_thread(lambda: self._queue.decide(ids, answer, by=person))
+                await in_thread(lambda: self._queue.decide(ids, decision, by=person))
             else:
-                self._queue.decide(ids, answer, by=person)
+                self._queue.decide(ids, decision, by=person)
         except NotPending as error:
             await self._too_late(person, ids, list(error.ids))
         if _wants_json(request):
@@ -383,14 +383,14 @@ class ApprovalPage:
 
     async def _too_late(self, person: str, ids: list[str], missing: list[str]) -> None:
         text = (
-            self._why_gone(await self._decided(person), missing[0])
+            self._why_not_pending(await self._decided(person), missing[0])
             if len(ids) == 1
             else f"{len(missing)} of the {len(ids)} requests are not pending any more, so none was "
             "decided. Look again."
         )
         raise Refused(409, text, gone=missing)
 
-    def _why_gone(self, decided: Sequence[DecidedApproval], id: str) -> str:
+    def _why_not_pending(self, decided: Sequence[DecidedApproval], id: str) -> str:
         by = [one.answer.by or "somebody" for one in decided if one.id == id]
         if by:
             return f"It was decided already, by {by[0]}."

@@ -143,7 +143,7 @@ class Desk:
         request = Request(scope)
         path = path_of(request)
         if request.headers.get("host") != self._netloc:
-            await _said("This page is not served for that host.", 421)(scope, receive, send)
+            await _plain_text("This page is not served for that host.", 421)(scope, receive, send)
         elif path == self._root or path.startswith(f"{self._root}/"):
             await self._serve_page(path.removeprefix(f"{self._root}/"), scope, receive, send)
         elif path == f"/{_STYLE}":
@@ -165,7 +165,7 @@ class Desk:
 
     def _let_in(self, request: Request, invitation: str) -> Response:
         if request.method != "GET" or invitation not in self._invitations:
-            return _said(_USED, 403)
+            return _plain_text(_USED, 403)
         self._invitations.discard(invitation)
         cookie = f"{_COOKIE}={self._key}; HttpOnly; SameSite=Lax; Path={self._root}/"
         return respond(status=303, location=f"{self._root}/", **{"set-cookie": cookie})
@@ -207,20 +207,20 @@ class _CallersLoop:
         """``visible``, for any thread."""
 
         def ask(person: str, request: Any) -> bool:
-            answer: Future[bool] = Future()
+            result: Future[bool] = Future()
 
             async def run() -> None:
                 try:
-                    answer.set_result(await visible(person, request))  # type: ignore[misc]
+                    result.set_result(await visible(person, request))  # type: ignore[misc]
                 except BaseException as error:
-                    answer.set_exception(error)
+                    result.set_exception(error)
                     raise
 
             assert self._backend is not None
             assert self._tasks is not None
             tasks = self._tasks
             self._backend.run_soon(lambda: (tasks.start(run), None)[1])
-            return answer.result(_VISIBLE_SECONDS)  # else TimeoutError, which means no
+            return result.result(_VISIBLE_SECONDS)  # else TimeoutError, which means no
 
         return ask
 
@@ -283,8 +283,8 @@ def _has_cookie(scope: Scope, key: str) -> bool:
     """Whether one of the cookies is right: a page of another port may set one of the same name."""
     found = [value for name, value in scope["headers"] if name == b"cookie"]
     pairs = (part.strip().partition(b"=") for header in found for part in header.split(b";"))
-    given = [value for name, _, value in pairs if name == _COOKIE.encode()]
-    return any(hmac.compare_digest(value, key.encode()) for value in given)
+    keys = [value for name, _, value in pairs if name == _COOKIE.encode()]
+    return any(hmac.compare_digest(value, key.encode()) for value in keys)
 
 
 def _user() -> str:
@@ -294,7 +294,7 @@ def _user() -> str:
         return "the person at this machine"
 
 
-def _said(text: str, status: int) -> Response:
+def _plain_text(text: str, status: int) -> Response:
     return respond(document(message(text), above="/"), status)
 
 

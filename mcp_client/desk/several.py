@@ -94,8 +94,8 @@ def question(
     """Return the question before so many are decided; None if it is not needed, or was answered."""
     if len(pending) <= MANY:
         return None
-    answer = form["answer"][-1]
-    parts = ("several", person, answer, *sorted(one.id for one in pending))
+    choice = form["answer"][-1]
+    parts = ("several", person, choice, *sorted(one.id for one in pending))
     if signer.is_one_of(form.get("confirmed", []), *parts):
         return None
     tools = Counter(joined(title_of(one.request)) for one in pending)
@@ -110,8 +110,8 @@ def question(
     sent += [("confirmed", signer.sign(*parts))]
     return filled(
         "question.html",
-        verb="Allow" if answer == "allow" else "Deny",
-        answer=answer,
+        verb="Allow" if choice == "allow" else "Deny",
+        answer=choice,
         count=f"{len(pending):,}",
         lines=joined(lines),
         fields=joined(element("input", type="hidden", name=n, value=v) for n, v in sent),

@@ -116,17 +116,17 @@ def gist(request: Any, first: Collection[str] = ()) -> str:
     must be given and are text. The line ends in "…" if more is there than a row takes.
     """
     if request.kind != "call":
-        said = [fact.text for fact in request.facts() if fact.kind == _GIST[request.kind]]
-        return _cut(" ".join((said[-1] if said else "")[: _MAX_GIST_CHARS + 1].split()))
-    given = request.arguments
-    names = [name for name in arguments_order(request) if name in given]
-    names += [name for name in given if name not in names]
+        texts = [fact.text for fact in request.facts() if fact.kind == _GIST[request.kind]]
+        return _cut(" ".join((texts[-1] if texts else "")[: _MAX_GIST_CHARS + 1].split()))
+    arguments = request.arguments
+    names = [name for name in arguments_order(request) if name in arguments]
+    names += [name for name in arguments if name not in names]
     required = request.tool._listed_schema.get("required")
     needed = set(filter(_is_text, required)) if isinstance(required, list) else set()
-    names.sort(key=lambda one: (one not in first, not _is_text(given[one]), one not in needed))
+    names.sort(key=lambda one: (one not in first, not _is_text(arguments[one]), one not in needed))
     line = ""
     for name in names:
-        line += f"{', ' if line else ''}{_word(name)}: {_word(given[name])}"
+        line += f"{', ' if line else ''}{_word(name)}: {_word(arguments[name])}"
         if len(line) > _MAX_GIST_CHARS:
             break
     return _cut(line)

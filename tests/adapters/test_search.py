@@ -494,7 +494,7 @@ async def test_reading_many_tools_and_answering_many_searches_let_other_tasks_ru
     tools = [tool_of(CALENDAR, f"tool_{n}", description=description) for n in range(100)]
     first = CHAT.toolset(tools, search=True)
     slices = 1
-    while first._shown.search.prepare():
+    while first._model_tools.search.prepare():
         slices += 1
     assert slices > 10
     asks = CHAT.response([(str(n), "search_tools", {"query": "word1"}) for n in range(50)])

@@ -61,4 +61,4 @@ async def test_expired_logins_leave_room() -> None:
     queue = ApprovalQueue()
     for _ in range(60):
         await queue.show_login(login_of(expires_at=1.0))
-    assert len(queue._logins._shown) <= 1
+    assert len(queue._logins._logins) <= 1

@@ -402,7 +402,7 @@ async def test_sizes_are_in_bytes() -> None:
 
 def test_a_finding_of_arguments_that_were_not_checked_is_recorded_without_them() -> None:
     entry = SessionAudit("s", []).entry("c-1", "echo", {})
-    shown = entry._shown_finding(Finding("unchecked_arguments", f"{SECRET} is too long"))
+    shown = entry._redacted_finding(Finding("unchecked_arguments", f"{SECRET} is too long"))
     assert SECRET not in repr(shown)
     assert shown["kind"] == "unchecked_arguments"
 

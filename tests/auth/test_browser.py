@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from mcp_client import ConfigError
 from mcp_client.auth import browser, redirect
 from mcp_client.auth.browser import Browser, shown_host
-from mcp_client.auth.redirect import RedirectPage, answer_to, listens_at, read_redirect
+from mcp_client.auth.redirect import RedirectPage, listens_at, read_redirect, response_to
 from mcp_client.auth.steps import Consent, Listen
 from mcp_client.errors import AuthError
 from tests.support.properties import examples
@@ -60,13 +60,15 @@ async def fetched(url: str, method: str = "GET", **headers: str) -> httpx.Respon
 
 
 def test_a_redirect_with_the_state_of_this_login_is_accepted() -> None:
-    answer = answer_to(head(f"/callback?code=a%2Bb&state={STATE}&iss=https%3A%2F%2Fas"), URI, STATE)
+    answer = response_to(
+        head(f"/callback?code=a%2Bb&state={STATE}&iss=https%3A%2F%2Fas"), URI, STATE
+    )
     assert answer.status == 200
     assert answer.params == {"code": "a+b", "state": STATE, "iss": "https://as"}
 
 
 def test_an_error_redirect_of_the_authorization_server_ends_the_login() -> None:
-    answer = answer_to(head(f"/callback?error=access_denied&state={STATE}"), URI, STATE)
+    answer = response_to(head(f"/callback?error=access_denied&state={STATE}"), URI, STATE)
     assert answer.params == {"error": "access_denied", "state": STATE}
     assert "not logged in" in answer.text
 
@@ -110,7 +112,7 @@ def test_an_error_redirect_of_the_authorization_server_ends_the_login() -> None:
 def test_any_other_request_is_refused_and_does_not_end_the_login(
     request_head: bytes, status: int
 ) -> None:
-    answer = answer_to(request_head, URI, STATE)
+    answer = response_to(request_head, URI, STATE)
     assert (answer.status, answer.params) == (status, None)
 
 
@@ -119,7 +121,7 @@ def test_any_other_request_is_refused_and_does_not_end_the_login(
 def test_bytes_without_the_state_never_end_the_login(data: bytes, shaped: bool) -> None:
     if shaped:
         data = b"GET /callback?" + data.replace(b" ", b"") + b" HTTP/1.1\r\nHost: 127.0.0.1:5000"
-    answer = answer_to(data, URI, "0123456789abcdef")
+    answer = response_to(data, URI, "0123456789abcdef")
     assert answer.params is None
     assert answer.status in (400, 404, 405, 421)
 

@@ -37,7 +37,7 @@ def test_a_healthy_server_and_what_it_promises() -> None:
     done = run("doctor", example("weather"))
     assert done.code == 0
     assert done.out.startswith("weather: healthy, speaks 2026-07-28 (weather 1.0.0)\n")
-    assert "tools: kept: 2 listed" in done.out
+    assert "tools: works: 2 listed" in done.out
     assert "server/discover: answered after" in done.out
 
 
@@ -182,7 +182,7 @@ def test_results_are_checked_of_the_tools_that_are_allowed(tmp_path: Path) -> No
     truth = {"content": [], "structuredContent": {"n": 7}}
     done = run("doctor", offering(tmp_path, truth, outputSchema=WHOLE), "--allow", "c*")
     assert done.out.startswith("counting: healthy")
-    assert "call of count: kept" in done.out
+    assert "call of count: works" in done.out
 
 
 def test_a_tool_that_needs_arguments_is_not_called() -> None:
@@ -479,7 +479,7 @@ def test_the_report_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None
     listed = "".join(f"    n{n}\n" for n in range(12))
     whole = (
         "s: slow, speaks r (i)\n\n[slow] what\n    advice\n\n[old] else\n"
-        "\nWhat it can do here:\n    nothing\n\nWhat it declares:\n    tools: kept\n"
+        "\nWhat it can do here:\n    nothing\n\nWhat it declares:\n    tools: works\n"
         "\nWhat happened (seconds since the beginning):\n      0.50  start: no response\n"
         f"      1.00  tools/call: answered after 0.25 s\n\nLook at these:\n{listed}"
     )

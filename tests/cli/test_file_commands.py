@@ -277,7 +277,7 @@ def test_decisions_are_revoked_by_their_names_or_by_what_they_are(
 def test_a_tool_is_accepted_by_its_name_or_why_it_cannot_be_is_said() -> None:
     accepted: list[Any] = []
     book = SimpleNamespace(
-        _accept_tool=accepted.append, _has_gone=lambda server, name: name == "old"
+        _accept_tool=accepted.append, _was_removed=lambda server, name: name == "old"
     )
     tools = [SimpleNamespace(name="one"), SimpleNamespace(name="two")]
     file_commands._accept(book, "s", tools, "two")

@@ -15,7 +15,7 @@ from anyio import create_task_group, fail_after
 from mcp_client import Allow, CancelToken, ConfigError, Deny, Rule, Rules, Timeouts, ToolCall
 from mcp_client.code import interpreter
 from mcp_client.code import run as runs
-from mcp_client.code.values import as_plain, given_arguments
+from mcp_client.code.values import as_plain, parsed_arguments
 from mcp_client.errors import CallCancelled, InvalidArguments
 from tests.code.test_pause_in_processes import interpreters
 from tests.code.worlds import run
@@ -458,7 +458,7 @@ def test_the_names_of_members_count_and_so_do_levels() -> None:
 
 
 def test_arguments_of_a_script_have_lists_for_tuples_and_are_bounded_in_all() -> None:
-    given = given_arguments({"a": {"b": (1, ("c",))}, "d": {2}})
+    given = parsed_arguments({"a": {"b": (1, ("c",))}, "d": {2}})
     assert given == {"a": {"b": [1, ["c"]]}, "d": {2}}
     with pytest.raises(InvalidArguments, match="4,000,000 characters"):
-        given_arguments({"a": {"b": "x" * 4_000_000}})
+        parsed_arguments({"a": {"b": "x" * 4_000_000}})
