@@ -85,7 +85,7 @@ class CodeSearch(ToolSearch):
         return [(name, _ABOUT[name], definition) for name, definition in found]
 
     def read(self, raw: RawCall, arguments: dict[str, Any], problem: str | None) -> ModelCall:
-        """A call of ``run_code``, which ``Toolset.run`` makes."""
+        """Return a call of ``run_code``, which ``Toolset.run`` makes."""
         code = arguments.get("code")
         if problem is None and (not isinstance(code, str) or not code.strip()):
             problem = "Nothing was run. Give the argument 'code': the Python to run."

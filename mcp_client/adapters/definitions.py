@@ -124,7 +124,7 @@ class Restoration:
     strict: bool
 
     def apply(self, value: Any) -> Any:
-        """A copy of ``value`` as the tool wants it."""
+        """Return a copy of ``value`` as the tool expects it."""
         return self._restored([self.schema], value)
 
     def _restored(self, schemas: list[dict[str, Any]], value: Any) -> Any:
@@ -147,7 +147,7 @@ class Restoration:
         return out
 
     def _applied(self, schema: dict[str, Any], value: Any) -> Iterator[dict[str, Any]]:
-        """``schema``, and the schemas in it that are about the same value."""
+        """Yield ``schema``, and the schemas in it that are about the same value."""
         yield schema
         same = [one for keyword in _SAME for one in schema.get(keyword, ())]
         same += [schema[keyword] for keyword in _SAME_ONE if keyword in schema]
@@ -159,7 +159,7 @@ class Restoration:
 
 
 def _unmarked(schema: Any) -> Any:
-    """A copy of ``schema`` without the marks ``OPTIONAL``."""
+    """Return a copy of ``schema`` without the marks ``OPTIONAL``."""
     if type(schema) is dict:
         return {key: _unmarked(item) for key, item in schema.items() if type(item) is not tuple}
     return [_unmarked(item) for item in schema] if type(schema) is list else schema

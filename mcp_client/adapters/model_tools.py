@@ -115,7 +115,7 @@ class ModelTools:
         return found
 
     def _updated(self, tools: list[Tool], earlier: ModelTools) -> list[Tool]:
-        """``tools`` in their earlier places, each as it was shown if its definition is the same."""
+        """Return ``tools`` in their earlier places, those of the same definition as before."""
         now = {tool.qualified_name: tool for tool in tools}
         self._places = list(dict.fromkeys((*earlier._places, *now)))
         if len(self._places) > _MAX_PLACES:  # a server may rename its tools without end

@@ -147,7 +147,7 @@ class Toolset(_Toolset):
 def message(
     role: str, parts: Sequence[Part], content: Callable[[Part], dict[str, Any]]
 ) -> dict[str, Any]:
-    """A message for OpenAI, which takes of an assistant's nothing but text."""
+    """Return a message for OpenAI, which takes only text from an assistant."""
     if role == "assistant":
         return {"role": role, "content": "\n".join(map(str, parts))}
     return {"role": role, "content": list(map(content, parts))}

@@ -1,9 +1,9 @@
 """Responses of a model that wait: the results of their calls are stored until all have one.
 
 If some calls of a response raise ``CallPending``, the others have run, and must not run again. So a
-record of the response is stored: the waiting calls, and the results of all others. It is in the
-state of the session or host; without one beside the tickets of its ``ApprovalQueue``, which
-processes share for the same reason; else in this process.
+record of the response is stored: the waiting calls, and the results of all others. The
+record is in the state of the session or host. Without a state, it is stored with the tickets of the
+``ApprovalQueue``, which processes share for the same reason; without either, in this process.
 
 ``CallPending.paused`` is a random text and nothing else. The record is found by a digest of it, so
 access to the state is not enough to resume, nor is the text without the state. The context is in
@@ -46,7 +46,7 @@ _log = logging.getLogger("mcp_client")
 _ROWS = "paused"
 _WAITS, _ANSWERED = "waits", "answered"
 _MAX_IN_MEMORY = 1_000
-"""Records in the memory of this process. Beyond that, those go that would expire first."""
+"""Records in the memory of this process; the first to expire are dropped for new ones."""
 _MAX_MEDIA_CHARS = 8_000_000
 """The limit for images and sounds in one record or result, as Base64 characters."""
 _MAX_RUN_LOG_CHARS = 8_000_000

@@ -306,7 +306,7 @@ def check_target(target: object, what: str = "run") -> None:
 
 
 def char_limits(max_chars: MaxChars) -> Callable[[str], int]:
-    """A function of a qualified name. Raises ``ConfigError`` unless it is a ``MaxChars``."""
+    """Return a function of a qualified name. Raises ``ConfigError`` unless it is a ``MaxChars``."""
     limit: Any = max_chars
     if _is_limit(limit):
         return lambda name: limit

@@ -96,7 +96,7 @@ def clean_text(text: str) -> str:
 
 
 def clean_data(value: Any, depth: int = 0) -> Any:
-    """A copy of a JSON value. Raises ``ValueError`` where a request cannot carry it."""
+    """Copy a JSON value. Raises ``ValueError`` if a request cannot carry it."""
     if type(value) is dict:
         if depth > _MAX_LEVELS:
             raise ValueError("too deep")
@@ -129,7 +129,7 @@ class _Place(NamedTuple):
 
 class _Inliner:
     def __init__(self, root: Any, names: dict[str, str], portable: bool, complete: bool) -> None:
-        """``names`` are the new names of members, by their own."""
+        """Prepare for ``names``, the new names of members by their own."""
         self._portable, self._complete = portable, complete
         self.notes = Notes()
         self.mentioned: dict[str, None] = {}
@@ -241,7 +241,7 @@ class _Inliner:
             out["items"] = self.schema(more, place.below("additionalItems"))
 
     def _plain(self, out: dict[str, Any], keyword: str, value: Any, path: Path) -> None:
-        """A keyword without schemas in it."""
+        """Convert a keyword that contains no schemas."""
         if keyword == "$schema" or (type(value) is bool and keyword in _OLD_FLAGS):
             if not keyword.startswith("exclusive"):  # which ``_bounds`` reads
                 self.notes.add(f"'{keyword}' is left out", path)

@@ -159,7 +159,7 @@ def _common_types(a: Sequence[str], b: Sequence[str]) -> list[str]:
 
 
 def either(options: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A schema for objects that fit one of ``options``: their members, without what ties them."""
+    """Return a schema for objects that fit one of ``options``, with the members of all."""
     options = [one for one in options if _may_be_object(one)]
     if not options or any(not one for one in options):
         return {}

@@ -144,7 +144,7 @@ class _Subset:
     # -------------------------------------------------------- one schema of several
 
     def _flat(self, node: dict[str, Any], path: Path) -> dict[str, Any]:
-        """``node`` without ``allOf`` and ``oneOf``, and without an ``anyOf`` of a single schema."""
+        """Return ``node`` without ``allOf``, ``oneOf``, and an ``anyOf`` of a single schema."""
         lost: list[str] = []
         for _ in range(_MAX_LEVELS):
             if "allOf" in node:
@@ -216,7 +216,7 @@ class _Subset:
         return (meant[0],)
 
     def _values(self, node: dict[str, Any], path: Path, depth: int) -> dict[str, Any]:
-        """``enum`` and ``const``."""
+        """Convert ``enum`` and ``const``."""
         values = [node["const"]] if "const" in node else node["enum"]
         types = types_of(node)
         kinds: dict[str, list[Any]] = {}
@@ -251,7 +251,7 @@ class _Subset:
         return self._without(rest, {"anyOf": options}, path)
 
     def _listed(self, kind: str, values: list[Any], path: Path) -> dict[str, Any]:
-        """A schema for some values of one type."""
+        """Return a schema for some values of one type."""
         out: dict[str, Any] = {"type": kind}
         exact = kind == "null"
         if kind == "string" and all(values):
@@ -312,7 +312,7 @@ class _Subset:
     def _without(
         self, node: dict[str, Any], out: dict[str, Any], path: Path, *removed: str
     ) -> dict[str, Any]:
-        """``out`` with the texts of ``node``, and in them the keywords that are ``removed``."""
+        """Return ``out`` with the texts of ``node``, which name the ``removed`` keywords."""
         found = _texts(node) | out
         moved = {keyword: node[keyword] for keyword in removed if keyword in node}
         moved |= {keyword: node[keyword] for keyword in _HINTS if keyword in node}

@@ -83,7 +83,7 @@ class _Asked:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> _Asked:
-        """Null, as models give it for what they leave out, is the default."""
+        """Parse the arguments; null, which models send for omitted ones, is the default."""
         present = {name: value for name, value in arguments.items() if value is not None}
         offset, limit = _integer(present.get("offset", 0)), _integer(present.get("limit", _LIMIT))
         return cls(present.get("handle", ""), offset, limit, present.get("find", ""))
@@ -118,7 +118,7 @@ class StoredResults:
     """The results of one toolset, and of those that it was updated to; safe to use from threads."""
 
     def __init__(self, max_bytes: int = STORED_BYTES) -> None:
-        """``max_bytes`` of memory hold the texts: the oldest is forgotten for a new one."""
+        """Use at most ``max_bytes`` of memory; the oldest text is dropped for a new one."""
         self._max_bytes = max_bytes
         self._stored: dict[str, _Stored] = {}
         self._lock = threading.Lock()

@@ -380,11 +380,11 @@ class Toolset:
     # ------------------------------------------------------ what each provider says
 
     def _request(self, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """``declared`` as the request wants it."""
+        """Return ``declared`` as the request needs it."""
         return declared
 
     def _declared(self, name: str, about: str, definition: Definition) -> dict[str, Any]:
-        """``about`` is the description; empty where the server gives none."""
+        """Return the declaration; ``about`` is the description, perhaps empty."""
         raise NotImplementedError
 
     def _found(self, response: Any) -> list[RawCall]:
@@ -394,11 +394,11 @@ class Toolset:
         raise NotImplementedError
 
     def _content(self, part: Part) -> dict[str, Any]:
-        """``part`` within a user's message."""
+        """Return ``part`` within a user's message."""
         raise NotImplementedError
 
     def _message(self, role: str, parts: Sequence[Part]) -> dict[str, Any]:
-        """``role`` is "user" or "assistant"; the parts of the latter are texts."""
+        """Return a message of ``role`` "user" or "assistant"; the latter has only texts."""
         return {"role": role, "content": list(map(self._content, parts))}
 
 

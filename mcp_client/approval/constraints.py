@@ -148,7 +148,7 @@ def _max(wanted: Any) -> Test:
 
 
 def _judged(value: Any, limit: Any, holds: bool) -> bool | None:
-    """``holds``, unless the two differ only for a reader of exact numbers."""
+    """Return ``holds``, or None if only exact numbers distinguish the two."""
     return None if _equal_numbers(value, limit) is None else holds
 
 

@@ -93,7 +93,7 @@ class _Expiring(Protocol):
 
 
 class EndedRequests:
-    """How the requests of one queue ended. Any thread may use it: each step is atomic."""
+    """The ends of one queue's requests. Any thread may use it: each step is atomic."""
 
     def __init__(self) -> None:
         self._ends: dict[str, tuple[str, str | None]] = {}

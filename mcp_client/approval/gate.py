@@ -99,7 +99,7 @@ class Gate:
         fallback: ApprovalHook = deny_all,
         memory: Memory | None = None,
     ) -> None:
-        """``fallback`` is the hook where neither ``hook`` nor a policy names one."""
+        """Use ``fallback`` as the hook if neither ``hook`` nor a policy names one."""
         self.memory: Memory = ApprovalMemory() if memory is None else memory
         self.policy: Policy | None = policy_of(hook)
         named: Any = hook if self.policy is None else self.policy.ask

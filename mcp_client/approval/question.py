@@ -1,9 +1,9 @@
 """A request that a gate waits to have decided: its timeout, and what code inside the hook sees.
 
 ``current_question`` has it for code inside the hook, child tasks and threads of the hook included.
-Two things need it: a call that the hook makes on the same session, which would have to be decided
-by that hook again and is refused instead; and a hook whose calls take turns, which checks again
-whether an answer remembered in the meantime covers its call.
+Two things need it. A call that the hook makes on the same session is refused: the same hook would
+have to decide it. A hook whose calls take turns checks again whether a decision that was remembered
+in the meantime covers its call.
 """
 
 from __future__ import annotations

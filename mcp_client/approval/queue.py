@@ -374,7 +374,7 @@ class ApprovalQueue:
         return PendingChanges(look, self._notifier, self._listen())
 
     def _page_changes(self) -> Watch[Any]:
-        """``changes``, also of ``logins``."""
+        """Return ``changes``, including those of ``logins``."""
         look = lambda: (self.pending, self.logins)  # noqa: E731
         return PendingChanges(look, self._notifier, self._listen())
 

@@ -1,4 +1,4 @@
-"""How far an approval reaches: one call, one script, one session, one hour, always."""
+"""The scope of an approval: one call, one script, one session, one hour, always."""
 
 from __future__ import annotations
 

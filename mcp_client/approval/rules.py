@@ -219,7 +219,7 @@ class Rule:
         return not self.findings or any(one.kind in self.findings for one in found)
 
     def _meets_constraints(self, request: Any) -> bool:
-        """``request`` is a tool call, where there are any: see ``_check_kind``."""
+        """Check a tool call; only rules for calls have constraints (``_check_kind``)."""
         return (not self._constraints or self._meets(self._constraints, request.arguments)) and (
             not self._meta or self._meets(self._meta, json.loads(request.meta_json or "{}"))
         )

@@ -238,5 +238,5 @@ class SamplingRequest(ApprovalRequest):
 
 
 def _of(kind: Any, value: Any) -> Any:
-    """``value``, if it is of that kind: these members are hints, so others are as if missing."""
+    """Return ``value`` if it is of that kind, else None: these members are only hints."""
     return value if isinstance(value, kind) and not isinstance(value, bool) else None

@@ -218,7 +218,7 @@ def _address(host: str) -> list[str]:
 
 
 def _paths(path: str) -> set[str]:
-    """A path as it is written, and as a server reads it."""
+    """Return a path as it is written, and as a server parses it."""
     path = path or "/"
     plain = posixpath.normpath(unquote(path)).replace("//", "/")
     return {path, f"{plain}/" if path.endswith("/") and plain != "/" else plain}
@@ -231,7 +231,7 @@ class _Names:
     """The names that a word may have as a command."""
 
     def __init__(self, look_up: LookUp, denied: Iterable[str]) -> None:
-        """``denied`` are first words of patterns: the file that one leads to is called so, too."""
+        """Take ``denied``, first words of patterns, and the names of the files they lead to."""
         self._look_up = look_up
         self._known: dict[str, set[str]] = {}
         self._called: dict[str, set[str]] = {}
@@ -241,7 +241,7 @@ class _Names:
                 self._called.setdefault(file, set()).add(word.lower())
 
     def of(self, word: str) -> set[str]:
-        """In lower case."""
+        """Return the names in lower case."""
         if word not in self._known:
             file = self._look_up(os.path.expanduser(word))
             found = set() if file is None else {*self._called.get(os.path.realpath(file), ())}
@@ -257,7 +257,7 @@ class _Names:
 
 
 def _links(word: str, file: str | None) -> Iterator[str]:
-    """``word``, the ``file`` that it is, and whatever that leads to."""
+    """Yield ``word``, its ``file``, and each target of its links."""
     yield word
     for _ in range(_MAX_LINKS):
         if file is None:

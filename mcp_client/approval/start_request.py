@@ -212,7 +212,7 @@ class StartRequest(ApprovalRequest):
         return tuple(one for one in brief.facts() if self.confined or one.kind != "confinement")
 
     def _without_values(self) -> StartRequest:
-        """With the names in ``env`` and ``headers`` alone, and no ``whole_url``."""
+        """Return the request with only the names of ``env`` and ``headers``, no ``whole_url``."""
         return replace(
             self,
             env=dict.fromkeys(self.env, _LEFT_OUT),
@@ -237,7 +237,7 @@ class StartRequest(ApprovalRequest):
         )
 
     def _stored_as(self) -> StoredAs:
-        """For the server of that name of this file. Arguments and queries may be secret."""
+        """Store it for this file's server of that name. Arguments and queries may be secret."""
         where = urlsplit(self.url or "")
         target = self.command or f"{where.scheme}://{where.netloc}"
         return StoredAs(target, "", self.fingerprint, is_guessable=True)
@@ -270,5 +270,5 @@ def _words(words: Iterable[str]) -> str:
 
 
 def _word(text: str) -> str:
-    """Whole, and quoted so that it cannot be taken for anything else in the line."""
+    """Return the whole word, quoted so that the rest of the line cannot be confused with it."""
     return shlex.quote(safe_text(text, sys.maxsize))

@@ -176,7 +176,7 @@ async def _edited(
 
 
 class _Room(NamedTuple):
-    """How much of the facts of one kind is shown in a question."""
+    """The amount of facts of one kind that a question shows."""
 
     text: int
     """Characters of one."""

@@ -308,7 +308,7 @@ class EntryMembers:
         }
 
     def _paths(self, before: str | None, after: str) -> list[str]:
-        """JSON pointers to the arguments that the approver changed."""
+        """Return JSON pointers to the arguments that the approver changed."""
         if before is None or len(before) + len(after) > MAX_ARGUMENTS_CHARS:
             return [""]
         paths = differing_paths(json.loads(before), json.loads(after))

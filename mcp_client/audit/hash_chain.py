@@ -62,7 +62,7 @@ _SEAL = re.compile(rb'(?s)(\{.*),"hash":"([0-9a-f]{64})"\}')
 
 
 def _make_dump() -> Callable[[Any], str]:
-    """JSON in ASCII. CPython's encoder in C is made once and not for every line."""
+    """Return an encoder of JSON in ASCII. CPython's C encoder is made once, not per line."""
     encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
     make: Any = getattr(json.encoder, "c_make_encoder", None)
     if make is None:

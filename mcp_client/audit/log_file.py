@@ -8,17 +8,16 @@ verify_audit("calls.jsonl")
 
 Each append waits for the lock of the file, reads the last line if another process wrote it, and
 writes its lines at once; so a log may be shared by sessions, threads and processes. ``hash_chain``
-says what the lines are. The file stays open between appends (not on Windows), until the session is
-closed or the log is no longer used; whether it still has its name is looked at each time. A line
-that a crash cut off is kept as it is, and the next one describes it. The file is made for its owner
-alone (0600) and kept so; it is never a symbolic link, and it is refused where others may write to
-it.
+describes the lines. The file stays open between appends (not on Windows), until the session is
+closed or the log is no longer used. Each append checks that the file still has its name. A line
+that a crash cut off is left as it is, and the next line describes it. The file is for its owner
+alone (0600). It is refused if it is a symbolic link, or if others may write to it.
 
 An ``AuditLog`` remembers the last line it wrote. If that line is gone when the next one is written,
-because the log was deleted, moved away, cut or replaced while the host ran, three things tell: the
-logger ``mcp_client`` (an error), a member or line of the log (``lost``, with the number and hash of
-the line that is gone), and the chain, which continues from the line that is gone. Rotation by
-another process that writes the same log is not a loss.
+because the log was deleted, moved away, cut or replaced while the host ran, three things report it:
+the logger ``mcp_client`` (an error), a member or line of the log (``lost``, with the number and
+hash of the missing line), and the chain, which continues from the missing line. Rotation by another
+process that writes the same log is not a loss.
 
 What was appended survives the end of the process. To survive the end of the machine as well it has
 to be on the disk: ``fsync=True``, which costs what the disk costs, and waits in a thread: one call
@@ -152,7 +151,7 @@ class AuditLog:
                 raise self._busy()
 
     def append_now(self, *records: Mapping[str, Any], patience: float = 0.0) -> bool:
-        """``append``, but wait for others ``patience`` seconds at most, and then return False."""
+        """Append, or return False after waiting ``patience`` seconds for other processes."""
         until = time.monotonic() + patience if patience else 0.0
         try:
             for _ in range(_MAX_TRIES):

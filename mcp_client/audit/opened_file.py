@@ -61,7 +61,7 @@ class Turn:
     """A lock between the threads that write a log, made again in a forked process."""
 
     def __init__(self, seconds: float, busy: Callable[[], Exception]) -> None:
-        """A thread waits ``seconds`` at most, then ``busy()`` is raised."""
+        """Wait ``seconds`` at most in a thread, then raise ``busy()``."""
         self._seconds = seconds
         self._busy = busy
         self._begin()

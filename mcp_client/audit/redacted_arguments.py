@@ -77,7 +77,7 @@ _MAX_PATHS = 32
 
 
 def differing_paths(before: Any, after: Any) -> list[str]:
-    """JSON pointers to what differs, as far as both values have the same shape: at most 32."""
+    """Return at most 32 JSON pointers to differences, down to where the shapes differ."""
     paths: list[str] = []
     _collect(before, after, "", paths)
     return paths

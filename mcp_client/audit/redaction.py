@@ -109,7 +109,7 @@ class Redacted:
         return Redacted(left=_UNBOUNDED, whole=True) if self.whole else Redacted()
 
     def hide(self, secret: Any, path: _Path) -> None:
-        """``secret``, at ``path``, was left out."""
+        """Note that ``secret``, at ``path``, was left out."""
         self.count += 1
         self.hidden += texts_of(secret, _MAX_SECRETS - len(self.hidden))
         if len(self.pointers) < _MAX_POINTERS:
@@ -231,7 +231,7 @@ class Redaction:
     def _clean(
         self, text: str, edits: Iterable[_Edit] = (), depth: int = 0, about: Redacted | None = None
     ) -> tuple[str, list[str]]:
-        """``text`` without its secrets, and those."""
+        """Return ``text`` without its secrets, and those."""
         edits, secrets = list(edits), list[str]()
         if _is_plain(text):
             edits += self._by_look(text, plain=True)
@@ -434,7 +434,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _edited(text: str, edits: Iterable[_Edit]) -> tuple[str, list[str]]:
-    """``text`` with parts of it replaced, and those parts. What overlaps is left out as one."""
+    """Return ``text`` with parts of it replaced, and those parts. Overlaps are left out as one."""
     merged: list[_Edit] = []
     for start, end, new in sorted(edits, key=lambda edit: (edit[0], -edit[1])):
         if start >= end:

@@ -224,7 +224,7 @@ def _assigned(text: str, separator: re.Match[str], names: SecretNames) -> Span |
 
 
 def _in_capitals(name: str, sign: str, names: SecretNames) -> bool:
-    """``PASSWORD_FOR_CI=x``: of a variable of the environment every word counts."""
+    """Whether it is an environment variable (``PASSWORD_FOR_CI=x``), whose every word counts."""
     return sign == "=" and name.isupper() and names.is_secret(name)
 
 

@@ -266,7 +266,7 @@ def _read(
 
 
 def _expiry(value: object) -> float | None:
-    """RFC 7591: 0 means that the secret does not expire."""
+    """Return when the secret expires; 0 means never (RFC 7591)."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value) or None

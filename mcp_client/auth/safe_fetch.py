@@ -401,7 +401,7 @@ def _redirected(
 
 
 def kind_of(address: str) -> str:
-    """``"public"``, or the kind of internal address; "unreadable" for what is not an address."""
+    """Return "public", the kind of internal address, or "unreadable" if it is not an address."""
     try:
         ip = _embedded(ip_address(address.partition("%")[0]))
     except ValueError:

@@ -208,7 +208,7 @@ class FileTokens(TokenStore):
 
 
 def _default_directory() -> Path:
-    """``mcp-client`` in the user's data directory."""
+    """Return ``mcp-client`` in the user's data directory."""
     base = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
     if not base.is_absolute():  # the XDG specification ignores a relative path
         base = Path("~/.local/share").expanduser()

@@ -183,7 +183,7 @@ def first_token_request(
     dpop: Prover | None = None,
     what: str = _WHAT,
 ) -> Flow[tuple[dict[str, Any], ClientAuthentication]]:
-    """``token_request`` of a client that may have to authenticate by another method.
+    """Send ``token_request`` for a client that may have to authenticate by another method.
 
     Returns the authentication that succeeded, too. A server authenticates the client before it
     uses the grant (RFC 6749 section 3.2.1), so that the grant is not spent by the first request.

@@ -124,7 +124,7 @@ class _Listed:
     # ----------------------------------------------------------------- one schema
 
     def _part(self, part: Any) -> Any:
-        """``part``, which is for all of the arguments, without the names."""
+        """Return ``part``, which is for all of the arguments, without the names."""
         if type(part) is not dict:
             return part
         found = dict(part)
@@ -182,7 +182,7 @@ class _Listed:
                 found[keyword] = [self._value(value) for value in found[keyword]]
 
     def _value(self, value: Any) -> Any:
-        """``value``, of all of the arguments, without the names."""
+        """Return ``value``, of all of the arguments, without the names."""
         if type(value) is not dict:
             return value
         return {name: item for name, item in value.items() if name not in self._names}
@@ -213,7 +213,7 @@ class _Listed:
         return self._places[id(target)]
 
     def _new_place(self, ref: str) -> tuple[str, str]:
-        """A reference to a definition that is to be added, and its name."""
+        """Return a reference to a definition that is to be added, and its name."""
         name = ref.rsplit("/", 1)[-1].strip("#~%") or "arguments"
         while name in self._known:
             name += "_"

@@ -62,7 +62,7 @@ class Drift:
 
     @classmethod
     def of_instructions(cls, server: str, then: str | None, now: str | None) -> Drift:
-        """How a server's instructions differ."""
+        """Return the difference of a server's instructions."""
         old, new = (_ABSENT if text is None else text for text in (then, now))
         return cls(server, "", "changed", None, (("instructions", *_side_by_side(old, new)),))
 

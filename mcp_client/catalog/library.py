@@ -151,7 +151,7 @@ class Library:
     """The resources, prompts and completion of a session; see its methods of the same names."""
 
     def __init__(self, requests: ReadRequests, subscriptions: Subscriptions, origin: str) -> None:
-        """``origin`` marks the links in this session's results."""
+        """Use ``origin`` to mark the links in this session's results."""
         self._requests = requests
         self._server = requests.server
         self._subscriptions = subscriptions
@@ -168,7 +168,7 @@ class Library:
         )
 
     async def all(self, feature: str, listing: PagedEntries[T], refresh: bool) -> Listed[T]:
-        """A complete list. Raises ``NotSent`` where the server does not declare ``feature``."""
+        """Return a complete list. Raises ``NotSent`` if the server does not declare ``feature``."""
         await self._requests.connection.ensure_connected()
         self._requests.require(feature)
         return await listing.all(refresh=refresh)

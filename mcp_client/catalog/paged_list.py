@@ -71,7 +71,7 @@ class Kind(NamedTuple):
 
 
 class Freshness(NamedTuple):
-    """How long a list holds, and for whom: by its pages, and by when it was fetched."""
+    """The time for which a list is valid, and the caller, from its pages and its fetch."""
 
     until: float = math.inf
     """The end of the shortest ``ttlMs`` of its pages."""

@@ -153,7 +153,7 @@ class Pins:
         policy: DriftPolicy = "ask",
         create: bool = True,
     ) -> None:
-        """``where`` is the path of the file, or a ``State``. It is read when it is needed.
+        """Take ``where``, the path of the file or a ``State``, which is read when needed.
 
         Raises ``ConfigError`` for an unknown policy. With ``create=False`` nothing is pinned on
         first use: a file that is missing, or has no server, is a ``ConfigError`` when connecting,
@@ -233,7 +233,7 @@ class Pins:
     # ------------------------------------------------------ on the way of a call
 
     async def _drift_of(self, tool: Tool) -> Drift | None:
-        """How this very definition differs from the file as it is now.
+        """Return the difference of this definition from the file as it is now.
 
         Not from the last list: that may be of another session with the same name, or newer than
         the definition a call was built from.

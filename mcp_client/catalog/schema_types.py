@@ -213,7 +213,7 @@ def _resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _literal(values: Sequence[Any]) -> PythonType:
-    """``Literal[...]``, or the types of values that it cannot hold or that are too many."""
+    """Return ``Literal[...]``, or the types of values that it cannot hold or that are too many."""
     kinds = {bool: "boolean", int: "integer", str: "string", float: "number", type(None): "null"}
     if any(type(value) not in kinds for value in values) or not values:
         return ANY

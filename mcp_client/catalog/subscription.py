@@ -54,7 +54,7 @@ _UNSUPPORTED_CODES = frozenset({-32601, -32602})
 
 
 class _End(Enum):
-    """How a stream ended."""
+    """The end of a stream."""
 
     LOST = auto()
     ENDED = auto()
@@ -73,7 +73,7 @@ class Subscription(ABC):
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         jitter: Callable[[], float] | None = None,
     ) -> None:
-        """``seconds``: how long a server may take to acknowledge a stream."""
+        """Allow the server ``seconds`` to acknowledge a stream."""
         self.topic = topic
         self._server = server
         self._seconds = seconds
@@ -108,11 +108,11 @@ class Subscription(ABC):
 
     @abstractmethod
     def on_notification(self, notice: Notification) -> None:
-        """A notification of the topic has come."""
+        """Handle a notification of the topic."""
 
     @abstractmethod
     def on_open(self, was_lost: bool) -> None:
-        """A stream is open; ``was_lost``: an earlier one was lost, and notifications with it."""
+        """Handle an opened stream. ``was_lost``: an earlier one was lost, with notifications."""
 
     @abstractmethod
     def missed(self) -> None:
@@ -196,7 +196,7 @@ class Subscription(ABC):
         self.notifier.notify()
 
     def use(self) -> None:
-        """A list that was fetched before is used again: listen for changes from now on."""
+        """Listen for changes from now on, because a list that was fetched before is used again."""
         if not self.is_used and self.is_available:
             self.is_used = True
             self._start()
@@ -312,7 +312,7 @@ class Subscription(ABC):
         return _End.LOST
 
     async def _receive_acknowledgement(self, exchange: Exchange, until: float) -> Any:
-        """None once the server has acknowledged; else the message it sent instead."""
+        """Return None once the server acknowledges, else the message that it sent instead."""
         while True:
             message: Any = await exchange.receive(until)
             if _is_the_end(message):

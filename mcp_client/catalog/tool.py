@@ -344,7 +344,7 @@ def fingerprinted(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fingerprint_of(parts: Mapping[str, Any]) -> str:
-    """SHA-256 of what ``fingerprinted`` gives, in canonical form."""
+    """Return the SHA-256 of what ``fingerprinted`` returns, in canonical form."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return "sha256:" + sha256(text)
 

@@ -89,7 +89,7 @@ class ToolIndex:
     """The tools of one list, and which of them fit a query. Safe to use from threads."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
-        """``tools`` are read by ``read``."""
+        """Prepare for ``tools``, which ``read`` adds to the index."""
         self._left = iter(tools)
         self._lock = threading.Lock()  # a toolset may be used from several event loops
         self._tools: list[Tool] = []
@@ -147,7 +147,7 @@ class ToolIndex:
         return [self._tools[place] for place in self._best(scores, limit)]
 
     def _scores(self, found: list[Sequence[int]]) -> list[float]:
-        """By place; ``found`` has the rarest word first."""
+        """Return the scores by place; ``found`` has the rarest word first."""
         lengths = self._lengths
         count_of_tools, matches = len(lengths), 0
         slope = _K1 * _B * count_of_tools / sum(lengths)
@@ -200,7 +200,7 @@ class ToolSearch:
 
 
 def _counts_of(name: str, tool: Tool) -> tuple[Mapping[str, int], int]:
-    """How much each word counts, and how long all of the text is."""
+    """Return the weight of each word, and the length of the text in words."""
     properties = tool._listed_schema.get("properties")
     parameters = islice(properties if isinstance(properties, dict) else (), _MAX_PARAMETERS)
     title = tool.title
@@ -325,7 +325,7 @@ def _pairs(run: str) -> Iterator[str]:
 
 
 def _singular(word: str) -> str:
-    """A stem that singular and plural share, by rules for English; not always a word."""
+    """Return the stem that singular and plural share, by English rules; not always a word."""
     if len(word) < 4:
         return word
     if word[-1] == "s" and word[-2] != "s":

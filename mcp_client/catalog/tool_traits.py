@@ -235,7 +235,7 @@ def _is_known(visibility: object) -> bool:
 
 
 def _usable(uri: object) -> str | None:
-    """``uri``, if it can be one of a view."""
+    """Return ``uri`` if it can be the URI of a view."""
     if type(uri) is not str or not uri.startswith(_SCHEME) or len(uri) > _MAX_URI_CHARS:
         return None
     if uri == _SCHEME or any(char.isspace() for char in uri) or invisible(uri):

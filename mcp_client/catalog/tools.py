@@ -159,7 +159,7 @@ class Catalog(PagedCache[ToolList]):
     # ---------------------------------------------------------- rejected tools
 
     async def _sorted_out(self, found: list[Any], written: str | None = None) -> ToolList:
-        """``written`` is when the lock file wrote down what was ``found`` there."""
+        """Sort the tools; ``written`` is the time at which the lock file stored ``found``."""
         found = [self._with_schema(definition) for definition in found]
         names = [_name(definition) for definition in found]
         repeats: list[Finding] = []

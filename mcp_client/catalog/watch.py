@@ -73,7 +73,7 @@ class ListWatch(Watch[C]):
         live: Callable[[], Awaitable[object]],
         compared: Callable[[Listed[Any], Listed[Any]], C],
     ) -> None:
-        """``live`` replaces a lost connection."""
+        """Prepare the watch; ``live`` replaces a lost connection."""
         super().__init__(listing.subscription.notifier)
         self._subscription = listing.subscription
         self._listing = listing
@@ -187,7 +187,7 @@ class ResourceWatch(Watch[ResourceUpdate]):
         max_waiting: int,
         live: Callable[[], Awaitable[object]],
     ) -> None:
-        """``max_waiting``: how many updates may wait; ``live`` replaces a lost connection."""
+        """Let ``max_waiting`` updates wait; ``live`` replaces a lost connection."""
         super().__init__(Notifier())
         self._subscriptions = subscriptions
         self._subscription: ResourceSubscription | None = None

@@ -241,7 +241,7 @@ def _named(
 def _assignments(
     arguments: Mapping[str, tuple[str, ...]], words: Sequence[str], word: str
 ) -> list[str]:
-    """``name=`` of the arguments that were not given, or ``name=value`` of the one that is."""
+    """Yield ``name=`` of each missing argument, or ``name=value`` of the present one."""
     name, sign, _ = word.partition("=")
     if sign:
         return [f"{name}={value}" for value in arguments.get(name, ())]

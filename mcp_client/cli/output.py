@@ -142,7 +142,7 @@ def print_wrapped(*parts: tuple[str, str]) -> None:
 def _styled(
     parts: tuple[tuple[str, str], ...], length: int, start: int = 0
 ) -> list[tuple[str, str]]:
-    """``length`` characters of the parts, from ``start``, with their styles."""
+    """Return ``length`` characters of the parts, from ``start``, with their styles."""
     found = []
     for text, style in parts:
         piece = text[max(start, 0) : max(start + length, 0)]

@@ -47,7 +47,7 @@ def spell(name: str) -> str:
 
 
 def spell_server(name: str) -> str:
-    """``name``, of a server, as a global variable that shadows nothing of the language."""
+    """Spell a server's ``name`` as a global variable that shadows nothing of the language."""
     return name if _is_legal(name) and name not in _RESERVED else _respelled(name)
 
 
@@ -99,7 +99,7 @@ class Bindings:
 
 
 def arguments_of(tool: Tool, given: Mapping[str, object]) -> dict[str, object]:
-    """``given`` as the tool names them: a name that is not an identifier is spelled in a script."""
+    """Return ``given`` under the tool's names; a script spells a name as an identifier."""
     properties = tool.input_schema.get("properties")
     if type(properties) is not dict or properties.keys() >= given.keys():
         return dict(given)

@@ -355,7 +355,7 @@ class _Run:
         return ScriptResult(self._run_log.id, output, turn.value, *ended, text)
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
-        """``function()``, which is left to itself if this is cancelled: ``_close`` ends it."""
+        """Call ``function()`` in a thread. It continues if this is cancelled, until ``_close``."""
         return await run_in_thread(
             function, abandon_on_cancel=True, limiter=limiter_of(_threads, _THREADS)
         )

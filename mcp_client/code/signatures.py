@@ -65,7 +65,7 @@ def _written(
     *,
     more: bool,
 ) -> str:
-    """``more``: it takes other arguments than these, too."""
+    """Write the signature; with ``more`` it takes other arguments, too."""
     properties = tool.input_schema.get("properties")
     known = properties if isinstance(properties, dict) else {}
     taken = ["*"] if parameters else []

@@ -103,7 +103,7 @@ def as_text(value: Any, chars: int) -> tuple[str, bool]:
 
 
 def sendable(value: Any) -> Any:
-    """``value``, plain JSON of a server, without what a script cannot hold: lone surrogates."""
+    """Return ``value``, plain JSON of a server, without lone surrogates."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:

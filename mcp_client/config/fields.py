@@ -223,7 +223,7 @@ class Fields:
         return tuple(item for item in found if item is not None)
 
     def secret_pairs(self, ours: str) -> dict[str, Expanded]:
-        """Names, and texts that secrets may be put into."""
+        """Return names, and texts that may contain secrets."""
         return self.pairs(ours, secrets=True)
 
     def pairs(self, ours: str, *, secrets: bool = False) -> dict[str, Expanded]:

@@ -233,7 +233,7 @@ def read_server(parsed: ParsedFile, path: KeyPath, members: Any) -> Launch | Non
 def _with_flat_command(
     parsed: ParsedFile, path: KeyPath, members: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Zed's older form has the program, its arguments and its environment in one object."""
+    """Convert Zed's older form: program, arguments and environment in one object."""
     command = members.get("command")
     if not isinstance(command, dict) or "path" not in command:
         return members
@@ -369,7 +369,7 @@ def _http(fields: Fields) -> dict[str, Any]:
 
 
 def _absolute(base: Path, path_text: Expanded) -> Expanded:
-    """Shown as it is written where something from outside the file is in it."""
+    """Return the absolute path, shown as written if it has a reference to outside the file."""
     path = os.path.abspath(base / path_text.value)
     return path_text._replace(value=path, shown=path_text.shown if path_text.used else path)
 

@@ -202,7 +202,7 @@ class Variables:
 
 
 def expand(text: str, syntax: Syntax, variables: Variables, *, secrets: bool = False) -> Expanded:
-    """``text`` with its references replaced, once.
+    """Return ``text`` with its references replaced, once.
 
     Raises ``Unset``, also for a reference to a secret unless it may have ``secrets``.
     """
@@ -440,7 +440,7 @@ def resolved(path: str, below: Iterable[str]) -> str | None:
 
 
 def followed(path: str, below: Iterable[str]) -> tuple[str, bool]:
-    """``path`` with its links followed as long as it stays below, and whether it did."""
+    """Return ``path`` with its links followed while it stays below, and whether it did."""
     tops = {top for each in below for top in (os.path.abspath(each), os.path.realpath(each))}
     tops.discard(os.sep)
     path = os.path.abspath(path)

@@ -90,7 +90,7 @@ class View(NamedTuple):
         return self[:4] != ("", "", "", "")
 
     def admits(self, request: ApprovalRequest, context: bool) -> bool:
-        """``context`` is whether people see whose requests they are."""
+        """Whether the view admits it; ``context``: whether people see whose request it is."""
         words = self.words.strip().lower()
         return (
             (not self.server or _shown(request.server) == self.server)
@@ -295,7 +295,7 @@ def _decided(one: DecidedApproval) -> Html:
 
 
 def _is_without_reason(decision: Answer) -> bool:
-    """What stands in place of a reason is not quoted as if somebody had written it."""
+    """Whether the reason is only a default text, which is not quoted as a person's words."""
     bare = isinstance(decision, Deny) and Deny(
         source=decision.source, by=decision.by, rule=decision.rule
     )

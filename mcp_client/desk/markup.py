@@ -157,7 +157,7 @@ def json_lines(
     *,
     with_titles: bool = False,
 ) -> Iterator[Line]:
-    """JSON, one member a line.
+    """Return JSON, one member a line.
 
     A line feed in a string is shown and starts a line. The members named in ``titles`` come first,
     in that order; ``with_titles`` puts its title above each.

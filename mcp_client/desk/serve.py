@@ -204,7 +204,7 @@ class _CallersLoop:
         self._tasks = BackgroundTasks(self._backend, "the approval page")
 
     def bound(self, visible: Visible) -> Visible:
-        """``visible``, for any thread."""
+        """Call ``visible`` from any thread."""
 
         def ask(person: str, request: Any) -> bool:
             result: Future[bool] = Future()
