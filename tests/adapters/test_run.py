@@ -378,7 +378,7 @@ async def test_why_there_was_no_decision_is_for_the_host_and_not_for_the_model(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", "mcp_client")
-    reason = "the approval hook gave no answer (it raised OSError)"
+    reason = "the approval hook made no decision (it raised OSError)"
     text = await tried(CallDenied(reason, reason=reason, server="desk", tool="echo"))
     assert "no decision was given" in text
     assert "OSError" not in text

@@ -427,7 +427,7 @@ async def test_a_yes_is_not_held_up_by_a_file_that_cannot_be_written(
     released = threading.Event()
     try:
         with anyio.fail_after(30):
-            await write_down("files: the answer", lambda: released.wait(60), seconds=0.01)
+            await write_down("files: the decision", lambda: released.wait(60), seconds=0.01)
     finally:
         released.set()
     assert "files: the decision is not remembered" in caplog.text

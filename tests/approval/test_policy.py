@@ -87,7 +87,7 @@ async def test_a_policy_that_raises_means_no() -> None:
 
     server = Server()
     async with connect(MemoryServer(server), approval=Broken(None)) as session:
-        with pytest.raises(CallDenied, match="the policy gave no answer"):
+        with pytest.raises(CallDenied, match="the policy made no decision"):
             await session.call_tool("write")
     assert server.ran == []
 

@@ -567,7 +567,7 @@ async def test_a_file_that_breaks_while_it_is_used_means_no(tmp_path: Path) -> N
     async with server.connect(state=Decisions(file)) as session:
         await session.call_tool("a")
         file.write_text("{}")
-        with pytest.raises(CallDenied, match="memory gave no answer") as caught:
+        with pytest.raises(CallDenied, match="memory made no decision") as caught:
             await session.call_tool("a")
     assert "decisions.json cannot be used" in caught.value.reason
     assert len(server.sent) == 1

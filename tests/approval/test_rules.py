@@ -723,7 +723,9 @@ async def test_a_rule_that_breaks_means_no(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(Rule, "matches", broken)
     server = Server()
-    with pytest.raises(CallDenied, match=r"the policy gave no answer \(it raised RecursionError\)"):
+    with pytest.raises(
+        CallDenied, match=r"the policy made no decision \(it raised RecursionError\)"
+    ):
         await server.call(Rules([Rule("ask")], ask=allow_all), "read")
     assert server.sent == []
 
