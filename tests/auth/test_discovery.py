@@ -86,7 +86,7 @@ def test_each_place_of_the_metadata_is_tried_in_order(issuer: str, asked: list[s
         assert found(world).server.issuer == issuer
         assert world.urls[1:] == asked[: number + 1]
     world = World({**nowhere, f"{WELL_KNOWN}/mcp": described})
-    with pytest.raises(AuthError, match="publishes no metadata"):
+    with pytest.raises(AuthError, match="does not publish metadata"):
         found(world)
 
 
