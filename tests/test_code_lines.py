@@ -18,8 +18,8 @@ CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
     "adapters": 4228,  # instructions of servers; official: a session in the shape of the official S
-    "approval": 4247,  # `quick`; misspelt options of its constructors are errors with a suggestion
-    "audit": 3000,  # arguments are left out if the tool is not known; options as in approval
+    "approval": 4247,  # `quick`; misspelt options are errors with a suggestion; longer names
+    "audit": 3000,  # arguments are left out if the tool is not known; appends in one coroutine
     "auth": 4151,  # options as in approval; longer errors
     "catalog": 4451,  # options as in approval; the meta of lists
     "cli": 3996,  # pins --name; longer errors
@@ -36,7 +36,7 @@ CODE_LINES = {
     "runtime": 3811,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1075,  # options as in approval
     "session": 2798,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
-    "state": 1197,  # the rows of the journal have a type
+    "state": 1197,  # the rows of the journal have a type; FileState in a file of its own
     "stubs": 190,
     "sync": 339,  # one import more, of "config"; session_id, server_response
     "testing": 514,

@@ -111,9 +111,10 @@ def _template(name: str) -> Template:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The amount that is shown at once."""
+    """A limit for the part of a text that one page shows."""
 
     lines: int
+    """Lines of the text."""
     markup: int
     """Characters of markup."""
 

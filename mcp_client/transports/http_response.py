@@ -181,8 +181,8 @@ class HttpResponse:
         with anyio.move_on_after(1, shield=True):
             try:
                 await self._response.aclose()
-                # The generators inside would wait for a collector that trio complains about:
-                # what they would read is closed, so going on ends them.
+                # Trio warns about generators that are left open. Their response is closed, so
+                # the next read ends them.
                 await self.events.aclose()
                 while not self.ended:
                     await self._raw.__anext__()
@@ -324,7 +324,7 @@ class EventStream:
         return None
 
     async def aclose(self) -> None:
-        """End the generators of httpx-sse, or they wait for a collector that trio complains of."""
+        """End the generators of httpx-sse. Trio warns about generators that are left open."""
         if self._events is not None:
             await self._events.aclose()
 

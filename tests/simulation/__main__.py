@@ -63,8 +63,10 @@ def many(seeds: range, options: Options, jobs: int) -> int:
     parts = [seeds[start : start + _BATCH] for start in range(0, len(seeds), _BATCH)]
     with ProcessPoolExecutor(jobs) as processes:
         work = processes.map if jobs > 1 else map
-        for found, wrong in work(partial(batch, options), parts):
+        for number, (found, wrong) in enumerate(work(partial(batch, options), parts), 1):
             happened += found
+            if number % _SHOWN == 0:
+                print(f"... {number * _BATCH} lives, {len(failed)} failed", flush=True)
             for seed, broken in wrong.items():
                 if len(failed) < _SHOWN:
                     print(f"seed {seed}:", *broken[:3], sep="\n    ", flush=True)
