@@ -190,11 +190,10 @@ class _Writer:
 
     def withdraw(self, pending: Pending) -> bool:
         with self._changed:
-            if pending.begun or pending not in self._lines:
-                return False
-            self._lines.remove(pending)
-            self.backlog -= len(pending.rest)
-        return True
+            if pending in self._lines:
+                self._lines.remove(pending)
+                self.backlog -= len(pending.rest)
+            return not pending.begun  # after the pipe broke, it is not in the list
 
     def unread(self) -> int | None:
         with self._changed:  # the pipe is closed under it, too

@@ -597,7 +597,7 @@ async def test_an_answer_of_the_wrong_type_is_logged(caplog: pytest.LogCaptureFi
     async with Server().connect(lambda call: None) as session:
         with pytest.raises(CallDenied):
             await session.call_tool("t")
-    assert "the approval hook answered NoneType, neither Allow nor Deny" in caplog.text
+    assert "the approval hook returned NoneType, neither Allow nor Deny" in caplog.text
 
 
 async def test_a_timeout_is_not_logged_as_a_fault(caplog: pytest.LogCaptureFixture) -> None:

@@ -42,6 +42,7 @@ from mcp_client.host.options import HostOptions
 from mcp_client.host.server import HostedServer
 from mcp_client.testing import JsonRpcError
 from tests.support.starting import scripted
+from tests.support.timing import Clock
 from tests.support.toolbox import Toolbox, names, until
 
 QUICK = Timeouts(connect=5, idle=5, total=5, close=0.2)
@@ -149,13 +150,24 @@ class TestTools:
             await host.add("one", one.server)
             assert "search" in names(await host.list_tools())
 
-    async def test_a_host_waits_for_slow_servers_as_long_as_it_is_told(self) -> None:
-        slow = Toolbox("a")
+    async def test_a_host_waits_for_slow_servers_as_long_as_it_is_told(self, clock: Clock) -> None:
+        slow, quick = Toolbox("a"), Toolbox("b")
         slow.slow = anyio.Event()
-        timeouts = Timeouts(gather=0.01, close=0.2)
-        with anyio.fail_after(9):
-            async with host_of({"one": slow, "two": Toolbox("b")}, timeouts=timeouts) as host:
+
+        async def let_four_seconds_pass() -> None:
+            while "tools/list" not in quick.asked:
+                await anyio.lowlevel.checkpoint()
+            for _ in range(200):
+                await anyio.lowlevel.checkpoint()
+            clock.jump(4)
+
+        timeouts = Timeouts(gather=3, close=0.2)
+        clock.stop()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(let_four_seconds_pass)
+            async with host_of({"one": slow, "two": quick}, timeouts=timeouts) as host:
                 tools = await host.list_tools()
+                clock.resume()
                 assert (names(tools), tools.findings[0].kind) == (["two__b"], "missing_server")
                 slow.slow.set()
 
