@@ -25,8 +25,8 @@ __all__ = ["DENIALS", "Caller", "Observer"]
 DENIALS = (
     "none within",
     "the audit record cannot be opened",
-    "answered NoneType",
-    "answered int",
+    "returned NoneType",
+    "returned int",
     "it raised ValueError",
     "the session was closed",
     "the seed denies it",
