@@ -43,6 +43,8 @@ PAGES = (
 )
 GIVEN = ("App", "Config", "Connecting", "Session", "Skill", "Task")
 """Classes whose objects a function or a method returns: nobody needs the constructor."""
+INTERNAL = ("@frozen_dataclass", "@with_option_names")
+"""Decorators that a caller does not need to know."""
 FOREIGN = frozenset(
     {
         *("AIza", "Authorization", "CallFailed", "ClientSession", "DPoP", "LoggerProvider"),
@@ -86,6 +88,7 @@ _IN_CODE = re.compile(
     rf"(?<=<code>)(mcp_client\.[\w.]+|{_NAME}(?:\.\w+)*)(?=(?:\(.*?\))?</code>)", re.S
 )
 _IN_SIGNATURE = re.compile(rf'(?<=<span class="n">){_NAME}(?=</span>)')
+_LISTED = re.compile(r"^ {4}\w+\.py .*$", re.M)
 _BASE = re.compile(r'(?<=<span class="base">)(?:<a [^>]*>)?([^<]*)(?:</a>)?(?=</span>)')
 _ANNOTATION = re.compile(r'(?<=<span class="annotation">)[^<]*(?=</span>)')
 
@@ -132,7 +135,8 @@ def _page(module: str, wanted: set[str]) -> pdoc.doc.Module:
         getattr(found, name)
     page = pdoc.doc.Module(found)
     listed = page.docstring.replace("\n::\n\n    ", "\n\n    ")
-    page.docstring = listed.replace("::\n\n    ", ":\n\n    ")
+    listed = listed.replace("::\n\n    ", ":\n\n    ")
+    page.docstring = _LISTED.sub(lambda line: line[0].replace("``", ""), listed)
     members = page.members
     if module == "mcp_client":
         page.docstring += "\n\n" + "\n".join(_by_room())
@@ -154,12 +158,19 @@ def _page(module: str, wanted: set[str]) -> pdoc.doc.Module:
             else:
                 members[name] = _alias(module, name)
     for name, each in list(members.items()):
+        _without_internals(each)
         if inspect.isclass(value := getattr(page.obj, name, None)):
             members[name] = each = pdoc.doc.Class(module, name, value, each.taken_from)
             _complete(each)
         elif not each.docstring:
             members[name] = _alias(_PUBLIC.get(name, ("", module))[1], name, module)
     return page
+
+
+def _without_internals(each: Doc) -> None:
+    """Leave out the decorators that are ``INTERNAL``."""
+    if isinstance(each, pdoc.doc.Class | pdoc.doc.Function):
+        each.decorators[:] = [one for one in each.decorators if not one.startswith(INTERNAL)]
 
 
 def _alias(home: str, name: str, module: str = "") -> Doc:
@@ -185,7 +196,9 @@ def _complete(cls: pdoc.doc.Class) -> None:
     inherited = [
         pdoc.doc.Class(base.__module__, base.__qualname__, base, ("", "")) for base in bases
     ]
+    _without_internals(cls)
     for name, member in list(cls.members.items()):
+        _without_internals(member)
         module = _defined[member.fullname] = member.taken_from[0]
         for base in inherited:
             member.docstring = member.docstring or base._var_docstrings.get(name, "")
