@@ -14,7 +14,7 @@ try:
     from strands.models import Model
     from strands.tools.mcp import MCPAgentTool
 except ModuleNotFoundError as error:
-    sys.exit(f"{error}: pip install strands-agents 'mcp>=1.24'")
+    sys.exit(f"{error}: pip install strands-agents")
 
 WEATHER = StdioServer(sys.executable, ["examples/servers/weather.py"])
 SCRIPT: list[Any] = [("get_weather", {"location": "Oslo"})]
