@@ -118,6 +118,8 @@ async def test_a_session_is_opened_once() -> None:
     connecting = connect(MemoryServer(lambda message: found))
     session = await connecting
     assert session.instructions == "Be kind."
+    assert session._model_instructions == {session.name: "Be kind."}
+    assert session.sandbox is None
     for again in (lambda: connecting, connecting.__aenter__):
         with pytest.raises(ConfigError, match="Call connect again"):
             await again()
