@@ -106,7 +106,7 @@ def test_what_an_environment_says_is_installed_elsewhere_is_not_granted(
         (packages / "__editable___app_finder.py").write_text(mapping)
     else:
         (tmp_path / "work" / "site-packages").symlink_to(home / ".ssh")
-        (packages / "a.pth").write_text(f"{tmp_path}/work/site-packages\n")
+        (packages / "a.pth").write_text(f"{tmp_path / 'work' / 'site-packages'}\n")
     assert names(found(inside, "-m", "x", cwd=tmp_path / "work"), home) == set()
 
 
