@@ -21,7 +21,7 @@ CODE_LINES = {
     "approval": 4247,  # `quick`; misspelt options are errors with a suggestion; longer names
     "audit": 3000,  # arguments are left out if the tool is not known; appends in one coroutine
     "auth": 4151,  # options as in approval; longer errors
-    "catalog": 4451,  # options as in approval; the meta of lists
+    "catalog": 4352,  # options as in approval; the meta of lists
     "cli": 3996,  # pins --name; longer errors
     "code": 881,  # the record of a run has the tag
     "config": 2862,  # config files came out of "host"; longer errors
@@ -29,9 +29,9 @@ CODE_LINES = {
     "content": 19,
     "desk": 1750,
     "errors": 200,
-    "extensions": 2007,  # errors of a task hide the session's secrets; ttl of started tasks
+    "extensions": 2006,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1332,  # a handler for any notification
-    "host": 2080,  # ttl; Timeouts.gather
+    "host": 2078,  # ttl; Timeouts.gather
     "protocol": 2839,  # the newest revision of one era; a frame is freed before its values
     "runtime": 3811,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1075,  # options as in approval

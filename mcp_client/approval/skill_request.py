@@ -10,8 +10,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..catalog.finding import Finding
-from ..catalog.skill_file import SkillFile
-from ..catalog.skill_file import digest_of as files_digest
+from ..catalog.skill_pins import SkillFile
+from ..catalog.skill_pins import digest_of as files_digest
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 from .request import (

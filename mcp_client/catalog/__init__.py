@@ -7,23 +7,19 @@ The names of resources, prompts and content are in ``mcp_client.content``.
     tool.py             a tool: a frozen value, its fingerprint, and whether its server is trusted
     tool_traits.py      the traits of a definition: hints, audience, view, task support
     tools.py            the tools of one server, and whether the host trusts their annotations
-    listed.py           usable entries of a list, and why the others were set aside
     paged_list.py       one list of a server: fetched page by page, cached, refreshed
-    pages.py            the end of a list, and entries that come twice
-    read_requests.py    requests that only read: lists, contents, prompts, completions
+    read_requests.py    requests that only read: pages of lists and their end, contents, prompts
     call_context.py     ``ToolCall.context`` and ``ToolCall.origin``
     bound_schema.py     a schema without the arguments that the host sets
     result.py           the result of a tool call
     library.py          the resources and prompts of one session
-    finding.py          a finding: a fact to consider before an approval
+    finding.py          findings to consider before an approval, and lists that have them
     inspection.py       the findings about a tool's definition
     orders.py           text that tries to instruct the model
-    order_words.py      the words that ``orders`` looks for
-    order_phrases.py    the phrases that ``orders`` looks for
+    order_rules.py      the words of orders, and rules for what must not be together in a sentence
     pins.py             the lock file of tool definitions
     drift.py            how a definition differs from an earlier one
-    skill_file.py       the files of a skill
-    skill_pins.py       skills in the lock file
+    skill_pins.py       the files of a skill, and skills in the lock file
     subscriptions.py    the subscriptions of one session
     subscription.py     the change notifications of one topic
     watch.py            the changes that a session passes to the host
@@ -38,9 +34,8 @@ __getattr__, __dir__, __all__ = _lazy(
     {
         "tool": ["Tool", "ToolList"],
         "tools": ["Trust"],
-        "listed": ["Rejected"],
         "result": ["ToolResult"],
-        "finding": ["Finding"],
+        "finding": ["Finding", "Rejected"],
         "pins": ["Pins"],
     },
 )

@@ -1,7 +1,7 @@
 # Written by `python -m tests.room_stubs` from the table in __init__.py: do not edit.
 
 from .finding import Finding as Finding
-from .listed import Rejected as Rejected
+from .finding import Rejected as Rejected
 from .pins import Pins as Pins
 from .result import ToolResult as ToolResult
 from .tool import Tool as Tool

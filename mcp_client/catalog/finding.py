@@ -1,14 +1,16 @@
-"""A finding: what a person should know before saying yes, or before relying on what came."""
+"""Findings, which a person should know before an approval, and lists that have them."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, get_args
 
 from ..errors import ConfigError
+from ..protocol.canonical_json import FrozenObject
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 
-__all__ = ["Finding", "FindingKind"]
+__all__ = ["Finding", "FindingKind", "Listed", "Rejected", "RejectedKind"]
 
 FindingKind: TypeAlias = Literal[
     "hidden_text",
@@ -106,8 +108,7 @@ class Finding:
     - ``missing_server``: a server's entries are missing
     - ``not_started``: a server's tools are listed from the lock file, because it was not started
 
-    Of what is asked about where that is no tool call, so that no hook that allows what has no
-    findings says yes:
+    Of a request that is not a tool call, so that a hook that requires no findings denies it:
 
     - ``skill``: it is a skill, whose text will be instructions for the model
     - ``dynamic_content``: the content of the skill can be another one each time
@@ -177,3 +178,71 @@ class Finding:
             return cls(value["kind"], value["text"], about, note)
         except (LookupError, TypeError, AttributeError, ConfigError):
             raise ValueError("a finding needs a kind and a text") from None
+
+
+RejectedKind: TypeAlias = Literal["invalid", "same_name", "not_wanted", "unnamed"]
+
+T = TypeVar("T", covariant=True)
+
+
+@frozen_dataclass
+class Rejected:
+    """An entry that was left out of a list, and why."""
+
+    name: str
+    """The entry's name or URI, made safe to show; empty where it has none."""
+    reason: str
+    """A sentence for people; ``kind`` is for programs."""
+    kind: RejectedKind = "invalid"
+    """The kind of reason.
+
+    "invalid": the entry breaks the specification. "same_name": another has its name. "not_wanted":
+    the host omits it. "unnamed": the host's ``naming`` assigns no name to it.
+    """
+    server: str | None = None
+    """The name the host gave the server, in a list over the servers of a ``Host``."""
+
+
+class Listed(tuple[T, ...]):
+    """A list of one server, in the server's order: a tuple with findings."""
+
+    rejected: tuple[Rejected, ...]
+    """The omitted entries, each with its reason."""
+    meta: Mapping[str, Any]
+    """The server's ``_meta`` of the first page, as it came and read-only; empty without one."""
+    _findings: tuple[Finding, ...]
+
+    def __new__(
+        cls,
+        entries: Iterable[T] = (),
+        rejected: Sequence[Rejected] = (),
+        findings: Sequence[Finding] = (),
+        meta: Mapping[str, Any] = FrozenObject(),
+    ) -> Self:
+        """Return a list with its findings and rejected entries."""
+        self = super().__new__(cls, entries)
+        self.rejected = tuple(rejected)
+        self._findings = tuple(findings)
+        self.meta = meta
+        return self
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings that a person should check."""
+        return self._findings
+
+    @property
+    def own_findings(self) -> tuple[Finding, ...]:
+        """The findings about the list as a whole."""
+        return self._findings
+
+    def with_finding(self, finding: Finding) -> Self:
+        """Return the list with one more thing to look at before the others."""
+        return type(self)(self, self.rejected, (finding, *self._findings), self.meta)
+
+    def __repr__(self) -> str:
+        shown = [safe_text(getattr(entry, "name", "?"), 64) for entry in self[:8]]
+        names = ", ".join(shown)
+        more = ", ..." if len(self) > 8 else ""
+        kind = type(self).__name__
+        return f"<{kind} of {len(self)}: {names}{more}; {len(self.rejected)} rejected>"

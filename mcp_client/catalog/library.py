@@ -30,7 +30,7 @@ from ..protocol.resources import (
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
 from ..runtime.watch import Watch
-from .listed import Listed, Rejected
+from .finding import Listed, Rejected
 from .paged_list import Kind, PagedEntries
 from .read_requests import FetchResult, ReadRequests
 from .subscriptions import Subscriptions

@@ -11,40 +11,31 @@ this more than 3 times". A sentence counts as an order only if one of these is i
 - calls of other tools are to be changed, copied or left out
 
 An order in which to call tools does not count. The words are English. Each sentence is examined
-alone, in pieces of
-``_MAX_SENTENCE_CHARS``, so the time is linear in the length of the text.
+alone, in pieces of ``_MAX_SENTENCE_CHARS``, so the time is linear in the length of the text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Iterator
 
 from ..runtime.safe_text import is_invisible
-from .order_phrases import NEGATIONS, PHRASES
-from .order_words import (
-    ADDRESS,
-    CALL_WITH,
-    CONVERSATION,
-    EXAMPLE,
-    FILE,
+from .order_rules import (
+    FILE_WORDS,
     GIVE,
-    GIVE_IT,
-    GIVEN,
-    MAILBOX,
-    MANY,
     MUST,
     NEGATED,
-    OTHER_TOOL,
+    NOT,
     PERSON,
-    READ,
-    READ_ONLY,
-    SECRET,
-    SECRETS,
-    SEEK,
-    SEND,
+    RULES,
+    THE,
+    THIS,
     TOOL,
+    compiled,
+    find,
+    has_one,
+    is_continued,
+    words_of,
 )
 
 __all__ = ["order_in"]
@@ -67,23 +58,23 @@ def order_in(text: str) -> str | None:
         plain = "".join([c for c in plain if c in "\n\t" or not is_invisible(c)])
         plain = plain.replace("\u2019", "'")
     flat = " ".join(plain.split())
-    phrases = [phrase for phrase in PHRASES if _has_one(phrase[0], flat)]
-    rules = [rule for rule in _RULES if _has_one(rule[0], flat)]
+    phrases = [phrase for phrase in PHRASES if has_one(phrase[0], flat)]
+    rules = [rule for rule in RULES if has_one(rule[0], flat)]
     before = ""
     for sentence in _sentences(plain) if phrases or rules else ():
         for words, pattern in phrases:
-            match = _find(pattern, sentence) if _has_one(words, sentence) else None
+            match = find(pattern, sentence) if has_one(words, sentence) else None
             if match:
                 return match[0]
         claim = sentence
-        if _has_one(NEGATIONS, sentence):
-            claim = _compiled(NEGATED).sub("", sentence)
+        if has_one(_NEGATION_WORDS, sentence):
+            claim = compiled(NEGATED).sub("", sentence)
         for words, is_broken in rules:
-            if _has_one(words, claim) and is_broken(claim):
+            if has_one(words, claim) and is_broken(claim):
                 return sentence
-        if _is_continued(before, claim):
+        if is_continued(before, claim):
             return sentence
-        before = claim if _has_one(_FILE_WORDS, claim) else ""
+        before = claim if has_one(FILE_WORDS, claim) else ""
     return None
 
 
@@ -94,197 +85,364 @@ def _sentences(text: str) -> Iterator[str]:
             yield sentence[max(0, at - _OVERLAP_CHARS) : at + _MAX_SENTENCE_CHARS]
 
 
-def _has_one(words: tuple[str, ...], text: str) -> bool:
-    """Whether one of ``words`` is in ``text``: most texts need no more than this."""
-    for word in words:  # noqa: SIM110 - a generator would take three times as long
-        if word in text:
-            return True
-    return False
+# ----- phrases that are orders by themselves
 
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
-
-
-def _find(pattern: str, text: str) -> re.Match[str] | None:
-    return _compiled(pattern).search(text)
-
-
-# ------------------------------------------------------ what is together in a sentence
-
-_DUE = rf"\b{MUST}\b"
-_IS_GIVEN = rf"\b{GIVEN}\b"
-
-
-def _is_given(text: str) -> bool:
-    return bool(_find(_DUE, text) and _find(_IS_GIVEN, text))
-
-
-_FILE_WORDS = tuple(
-    """
-    ~/ ~\\ home /root /users profile% .ssh .aws .gnupg .kube .netrc .npmrc .pypirc .pgpass .env
-    .git-cred _history id_ /etc/ mcp.json mcp_config claude_desktop authorized_keys wallet.dat
-    credentials. confidential restricted classified secrets file
-    """.split()  # noqa: SIM905 - a list of words is read as words
+_IGNORING = "ignore|disregard|forget|override|bypass|discard|overrule|supersede"
+_IGNORE = rf"\b(?:{_IGNORING})\b"
+_BEFORE = r"(?:previous|prior|above|earlier|preceding)"
+_TELL = (
+    r"(?:tell(?!(?:ing)? the user (?:to|how))|mention|inform|reveal|alert|warn|disclos|admit"
+    r"|confess|acknowledg|notify(?= (?:the|your) user\b(?! (?:by|via|about new|when)))|(?:show"
+    rf"|display|say|report|explain|expose|print|return|output)(?=(?:ing)? {THIS}))(?:e|ing)?\b"
 )
-_READS = rf"\b(?:{READ}|contents?)\b"
-_READS_FIRST = (
-    rf"\b(?:{MUST}|first|please) (?:\w+ ){{0,2}}{READ_ONLY}\b"
-    rf"|\bbefore (?:you )?(?:us|call|runn?)(?:e|ing)?\b.*\b{READ_ONLY}\b"
-    rf"|\b(?:{GIVE}|fill)\b.{{0,30}}\bcontents?\b|\b(?:{MUST}|unless)\b.*\bcontents?\b"
-    r"|\bcontents?\b.*\b(?:(?:required|needed|expected) (?:as|in|for)|argument|parameter|field)\b"
-    rf"|\b{GIVE}\b.*\bcontents? of (?:any|all|every)\b"
+_NEGATIONS = (
+    "not |not,|n't|dont|never|avoid|refrain|need to|without|instead of|under no|in no case"
+    "|forbidden"
 )
-_GIVES_CONTENTS = (
-    rf"\bbefore (?:you )?(?:us|call)(?:e|ing)? (?:this|{OTHER_TOOL})\b.*(?:{GIVE}\b|{CALL_WITH})"
-    r" (?:its|the|their) (?:\w+ )?contents?\b"
-)
-
-
-def _passes_on_a_file(text: str) -> bool:
-    if not _find(FILE, text):
-        return "before" in text and _find(_GIVES_CONTENTS, text) is not None
-    if _find(_READS, text) and (_find(GIVE_IT, text) or _is_given(text)):
-        return True
-    return _find(_READS_FIRST, text) is not None
-
-
-def _is_continued(before: str, claim: str) -> bool:
-    """Whether ``claim`` passes on the sensitive file that the sentence ``before`` reads."""
-    return bool(before and _find(GIVE_IT, claim) and _find(FILE, before) and _find(_READS, before))
-
-
-_GIVES = rf"\b{GIVE}\b"
-_GIVES_OR_CALLS = rf"{_GIVES}|{CALL_WITH}"
-_NAMES_A_SECRET = rf"\b{SECRET}"
-_SECRET_OF_SOMEONE = (
-    rf"\b(?:user|human|person|customer)(?:(?:'s|s'|s')(?: \w+){{0,2}}?)? {SECRET}"
-    rf"|\b{SECRET} (?:of|from|belonging to) the (?:user|human|person|customer|[\w-]+ tool)\b"
-    rf"|\b{SECRET} (?:in|from) (?:the|this) (?:conversation|chat)\b"
-    r"|\b(?:any|all|every) (?:\w+ ){0,2}?(?:passwords|credentials|(?:api|access|private|ssh)"
-    rf" (?:keys?|tokens?))\b|\b{SECRET}.{{0,20}} you (?:have|know|find|see|saw|can)\b"
-    rf"|\b{PERSON} (?:mentions?|types?|enters?|says?|shares?|pastes?) (?:an? |any |their |the )?"
-    rf"{SECRET}|\bvalues? of (?:the )?(?:environment variable|\w+_(?:api_key|token|secret))"
-)
-_SEEKS_SECRETS = (
-    rf"(?:\b{SEEK}\b.{{0,60}}\b{SECRETS}|\b(?:grep|rg)\b.{{0,60}}\b(?:tokens?|keys?|secrets?)\b)"
-    rf".*{GIVE_IT}"
-    rf"|\b{SEEK}\b.{{0,40}}\benvironment variables\b.{{0,40}}\b(?:parameter|argument|field)\b"
-    rf"|\b(?:retrieve|{SEEK[3:-1]})\b.{{0,40}}\b{SECRET} from (?:the |your )?(?:environment"
-    rf"|keychain|browser|clipboard|disk|file ?system|home|conversation|memory)\b.*{GIVE_IT}"
-)
-
-
-_GIVES_SECRET = rf"{_GIVES}.{{0,80}}\b{SECRET}"
-
-
-def _passes_on_a_secret(text: str) -> bool:
-    if not _find(_NAMES_A_SECRET, text):
-        return False
-    if _find(_SEEKS_SECRETS, text):
-        return True
-    if not _find(_SECRET_OF_SOMEONE, text):
-        return False
-    for pattern in (_GIVES_SECRET, GIVE_IT, CALL_WITH):
-        if _find(pattern, text):
-            return True
-    return _is_given(text)
-
-
-_IS_AN_OPTION = r"\bin the (?:response|result|output|export)\b|\bwhether\b|\bif true\b"
-_ALL_CONTENTS = rf"{_GIVES}.{{0,20}}\bcontents? of (?:every|all|any)\b.*\b(?:argument|parameter)\b"
-_TOOLS_OF_THE_MODEL = r"\btools? .{0,40}(?:available to you|you have|you can (?:use|call))\b"
-_GIVES_THEM = rf"\b{GIVE} (?:it|them|their|its)\b"
-
-
-def _passes_on_the_conversation(text: str) -> bool:
-    if _find(_IS_AN_OPTION, text):
-        return False
-    if _find(CONVERSATION, text):
-        return bool(_find(_GIVES_OR_CALLS, text) or _is_given(text))
-    if _find(_ALL_CONTENTS, text):
-        return True
-    return bool(_find(_TOOLS_OF_THE_MODEL, text) and _find(_GIVES_THEM, text))
-
-
-_EACH_TIME = rf"\b(?:{MUST}|whenever|(?:every|each|any) ?time|when (?:you )?(?:call|us|send)\w*)\b"
-_GOES_TO_MAILBOX = (
-    rf"\b(?:sent|forwarded|copied|routed|delivered)\b.{{0,60}}{MAILBOX}"
-    rf"|{MAILBOX}.{{0,40}}\b(?:b?cc|recipients?)\b|\bb?cc\b.{{0,40}}{MAILBOX}"
-)
-_CHANGED_TO_MAILBOX = rf"\b(?:change|replace|swap|redirect)\b.{{0,200}}{MAILBOX}"
-_SENDS_TO_ADDRESS = rf"{SEND}.{{0,200}}{ADDRESS}"
-
-
-def _sends_to_an_address(text: str) -> bool:
-    if not _find(ADDRESS, text) or _find(EXAMPLE, text):
-        return False
-    if _find(_EACH_TIME, text) and _find(_GOES_TO_MAILBOX, text):
-        return True
-    if _find(_CHANGED_TO_MAILBOX, text):
-        return True
-    return bool(_find(_SENDS_TO_ADDRESS, text) and _find(MANY, text))
-
-
-_PARTS = (
-    r"(?:results?|outputs?|contents?|arguments?|parameters?|responses?|inputs?|descriptions?)\b"
-)
-_GIVES_PARTS = rf"\b{GIVE} (?:its|their) (?:\w+ )?{_PARTS}"
-_GIVES_COPY = rf"\b{GIVE} a copy of (?:\w+ )?{_PARTS}"
-_WHEN_CALLED = (
-    r"\b(?:when|whenever|any ?time|each time|every time|if)\b.{0,80}\b(?:called|used|invoked"
-    r"|you (?:use|call|invoke))\b|\b(?:before|after) [a-z]+_[a-z_]+\b"
-)
-_IS_CHANGED = (
-    r"\b(?:change|replace|swap|alter|rewrite|redirect|substitute)\b.{0,40}\b(?:recipients?"
-    r"|address(?:es)?|accounts?|iban|numbers?|amounts?|wallets?|destination|payee)\b"
-    r"|\balso (?:add|send|include|append|put|insert|write|copy)\b"
-)
-
-
-def _changes_other_calls(text: str) -> bool:
-    if not _find(TOOL, text):
-        return False
-    if _find(_GIVES_PARTS, text) and _find(OTHER_TOOL, text):
-        return True
-    if _find(_GIVES_COPY, text):
-        return True
-    return bool(_find(_WHEN_CALLED, text) and _find(_IS_CHANGED, text))
-
-
-_PASSES_ON_THE_PERSON = (
-    rf"\b{MUST}\b.{{0,20}}\b(?:{GIVE}|{GIVEN}|start with|contain)\b.{{0,40}}\buser(?:'s|s'|'s own)"
-    r" (?:\w+ ){0,2}?(?:name|e-?mails?|address(?:es)?|phone(?: number)?|location|files?|documents?"
-    r"|messages?|history|photos?|contacts?|calendar)\b"
-)
-_PUBLISHES = rf"{_GIVES}.{{0,60}}\bprivate\b.{{0,60}}\b(?:public|external)\b"
-
-_RULES: tuple[tuple[tuple[str, ...], Callable[[str], object]], ...] = (
-    ((*_FILE_WORDS, "content"), _passes_on_a_file),
+_PHRASES: tuple[tuple[str, str], ...] = (
+    # earlier instructions of the model are to be ignored
     (
+        _IGNORING,
         (
-            "key",
-            "token",
-            "pass",
-            "secret",
-            "credential",
-            "pin",
-            "cvv",
-            "phrase",
-            "card ",
-            "cookie",
-            "env",
+            rf"{_IGNORE}(?: [\w'-]+){{0,5}}? (?:{_BEFORE}|existing|original|initial|system|safety"
+            r"|security|developer|other|any|all|your|these|those|user'?s?)(?: [\w'-]+){0,2}?"
+            r" (?:instructions?|prompts?|(?<=system )messages?|guidelines|directives|directions"
+            r"|safeguards|training)\b"
         ),
-        _passes_on_a_secret,
     ),
     (
-        ("conversation", "chat", "dialog", "message", "the user", "you know", "content", "tool"),
-        _passes_on_the_conversation,
+        _IGNORING,
+        (
+            rf"{_IGNORE}(?: \w+){{0,4}}? (?:{_BEFORE}|your|safety|system)(?: [\w'-]+){{0,1}}"
+            r" (?:rules|policies|restrictions|constraints|limits|context|orders|commands|tasks)\b"
+        ),
     ),
-    (("@", "+", "http", "0x", "account", "iban"), _sends_to_an_address),
-    (("tool", "_"), _changes_other_calls),
-    (("user",), partial(_find, _PASSES_ON_THE_PERSON)),
-    (("private",), partial(_find, _PUBLISHES)),
+    (_IGNORING, rf"{_IGNORE} (?:all )?(?:of )?(?:the )?{_BEFORE}(?:$|[.!,;]| and\b)"),
+    (
+        _IGNORING,
+        (
+            rf"{_IGNORE} (?:everything|all|anything|what)(?: that)? (?:you|the user)(?: \w+){{0,2}}"
+            r" (?:told|asked|said|want(?:s|ed)?|know|knew|learned|instructed|wrote)\b"
+        ),
+    ),
+    (
+        _IGNORING,
+        (
+            rf"{_IGNORE} the user'?s?(?: \w+)? (?:questions?|requests?|wish(?:es)?|orders?|intent"
+            r"|answers?)\b"
+        ),
+    ),
+    (_IGNORING, rf"{_IGNORE}(?: [\w'-]+){{0,5}}? (?:other|another|all) tools?\b"),
+    (
+        "void|obsolete|invalid|cancel|replaced|superseded|revoked|outdated|no",
+        (
+            rf"\b{_BEFORE} (?:instructions|prompts|rules|guidelines|orders) (?:is|are|were|have"
+            r" been) (?:now )?(?:void|obsolete|invalid|cancell?ed|replaced|superseded|revoked"
+            r"|outdated|no)\b"
+        ),
+    ),
+    (
+        _IGNORING,
+        (
+            rf"{_IGNORE} (?:the |all |all the |any )?(?:instructions|prompts?|rules|guidelines"
+            r"|everything)(?: \w+){0,2} (?:above|before|so far|from the user)\b"
+        ),
+    ),
+    (
+        "overrides|supersedes|replaces",
+        (
+            r"\b(?:overrides|supersedes|replaces) (?:all|any|every|the) (?:other|previous|prior"
+            r"|earlier) (?:instructions?|rules|prompts?)\b"
+        ),
+    ),
+    (
+        "precedence|priority",
+        (
+            r"\b(?:takes?|has|have) (?:precedence|priority) over (?:(?:anything|everything"
+            r"|whatever) |(?:all|any|the|your) (?:other |previous |earlier |system )"
+            r"(?:instructions?|prompts?|rules|tools?)\b)"
+        ),
+    ),
+    ("you are no", r"\byou are (?:no longer|not) (?:bound|restricted|limited) by\b"),
+    (
+        "the user",
+        (
+            r"\b(?:whatever|no matter what|regardless of what) the user (?:says?|asks?|wants?"
+            r"|decides?)\b"
+        ),
+    ),
+    (
+        "stop|cease",
+        (
+            r"\b(?:stop|cease) (?:following|obeying|listening to) (?:the |your |all |any )?(?:\w+"
+            r" )?(?:instructions|rules|orders|guidelines|users?)\b"
+        ),
+    ),
+    (
+        "from now on",
+        r"\bfrom now on,? (?:you|always|never|answer|call|use|ignore|act|every|all)\b",
+    ),
+    ("instruction", r"\bnew (?:system )?instructions?:"),
+    ("system override", r"\bsystem override\b"),
+    ("[", r"^\W*\[(?:system|admin|developer|hidden)(?: \w+)?\]"),
+    (
+        "<important|<secret|<hidden|<system",
+        (
+            r"<important\b[^<>]*>|^\W*<(?:secret|hidden|system(?:[_ -]\w+)?)>"
+            r"|<(?:secret|hidden|system(?:[_ -]\w+)?)>(?=\w)"
+        ),
+    ),
+    ("as an ai", rf"\bas an ai\b.{{0,60}}\byou (?:{MUST}|will always)\b"),
+    (
+        "it say|they say|it tell|they tell",
+        (
+            r"\b(?:do|follow|obey|execute) (?:exactly )?(?:what|everything|whatever) (?:it|they)"
+            r" (?:says?|tell)"
+        ),
+    ),
+    # something is hidden from the person
+    (_NEGATIONS, rf"\b{NOT}(?: ever|,[^,]{{0,40}},)? {_TELL}.{{0,120}}?\b{PERSON}"),
+    (
+        "make sure|ensure|so that|so the|see to it",
+        (
+            rf"\b(?:make sure|ensure|see to it|so)(?: that)? {THE}{PERSON} (?:will not|won't"
+            r"|(?:does|do) not|(?:does|do)n't|never|cannot|can't) (?:sees?|notices?|knows?|learns?"
+            r"|finds?|realizes?|suspects?)\b"
+        ),
+    ),
+    (
+        _NEGATIONS,
+        (
+            rf"\b{NOT}(?: ever| \w+ n?or)? (?:mention|reveal|disclose|talk about)(?:ing)?"
+            rf" (?:that you\b|{THIS})"
+        ),
+    ),
+    (
+        "nothing|quiet|silent",
+        (
+            rf"\b(?:say nothing (?:of|about)|(?:keep quiet|stay silent|remain silent) about) {THIS}"
+            rf"|\bsay nothing to {THE}{PERSON}"
+        ),
+    ),
+    (
+        "unaware|uninformed|in the dark",
+        (
+            rf"\b{PERSON} (?:remains?|stays?|is|are|be) (?:kept )?(?:unaware|uninformed|in the"
+            r" dark)\b"
+        ),
+    ),
+    (
+        _NEGATIONS,
+        rf"\b{NOT}(?: ever)? let(?:ting)? {THE}{PERSON} (?:know|see|notice|find out|realize)",
+    ),
+    (
+        _NEGATIONS,
+        (
+            rf"\b{NOT}(?: ever)? (?:ask|bother)(?:ing)? {THE}{PERSON}(?:$|[.!,;]|(?: \w+){{0,3}}?"
+            r" (?:permission|confirmation|approval|consent|first|confirm|whether|question)\b)"
+        ),
+    ),
+    ("no need", rf"\bno need to (?:ask|tell|inform|notify) {THE}{PERSON}"),
+    (
+        "not|never|n't",
+        (
+            rf"\b{PERSON} (?:must not|must never|should not|should never|shouldn'?t|mustn'?t|need"
+            r" not|needn'?t|(?:does not|doesn'?t) need to|is not to|will not) (?:be (?:told"
+            r"|informed|notified|aware|made aware|shown|alerted)\b|know\b|learn\b|find out|(?:see"
+            r"|notice) (?:this|it|that|the call)\b)"
+        ),
+    ),
+    (
+        "find out|notice|aware|suspect",
+        rf"\b{PERSON} (?:does not|doesn'?t|never) (?:find out|notice|become aware|suspect)\b",
+    ),
+    (
+        "upset|confused|worried|alarmed|scared|angry|suspicious",
+        (
+            rf"\b{PERSON} (?:will|would|could|might) (?:only )?(?:be|get|become) (?:upset|confused"
+            r"|worried|alarmed|scared|angry|suspicious)\b.{0,20}\b(?:sees?|knew|knows|notices?"
+            r"|told)\b"
+        ),
+    ),
+    (
+        "not be|never be",
+        (
+            r"\b(?:must|should|may) (?:not|never) be (?:shown|revealed|disclosed|mentioned) to"
+            rf" {THE}{PERSON}"
+        ),
+    ),
+    (
+        "hide|conceal|obscure",
+        (
+            r"\b(?:hide|conceal|obscure) (?:(?:this|it|that|these|them|the) ?(?:call|step|action"
+            rf"|instructions?|fact|request|operation|use|\b)).{{0,40}}?\bfrom {THE}{PERSON}"
+        ),
+    ),
+    (
+        "keep|between us",
+        (
+            r"\bkeep (?:this|it|that|these|the \w+)(?: \w+){0,2} (?:hidden|secret|confidential"
+            rf"|private) from {THE}{PERSON}|\bbetween us\b"
+        ),
+    ),
+    (
+        "without",
+        (
+            rf"\bwithout {THE}{PERSON}(?:'s?)? ?(?:knowledge|noticing|knowing|awareness|seeing"
+            r"|realizing|realising|being (?:told|aware|informed|asked))\b"
+        ),
+    ),
+    (
+        "secretly|covertly|stealthily|surreptitiously|discreetly",
+        r"\b(?:secretly|covertly|stealthily|surreptitiously|discreetly) (?!\w+(?:s|ed)\b)\w+",
+    ),
+    (
+        "silently|quietly",
+        (
+            r"(?<!will )(?<!to )(?<!may )(?<!can )(?<!and )(?<!would )\b(?:silently|quietly)"
+            r" (?:send|forward|upload|post|transmit|e-?mail|call|invoke|execute|read|copy|include"
+            r"|append|pass|add|change|replace|record)\b"
+        ),
+    ),
+    (
+        "ask|pretend",
+        (
+            r"\b(?:asks?|asked)\b.{0,60}\b(?:deny|lie about|(?:say|answer|claim)(?: that)? (?:it"
+            r"|this|you|nothing))\b|\bpretend (?:that|to|you)\b"
+        ),
+    ),
+    (
+        "even if|even when|even though|although",
+        (
+            r"\b(?:(?:say|claim) that|(?:tell|assure|convince) (?:the )?users? (?:that|it))\b"
+            r".{0,60}\b(?:even (?:if|when|though)|although)\b"
+        ),
+    ),
+    ("assure", r"\bassure (?:the )?users? (?:that )?(?:nothing|no )"),
+    ("yourself", r"\bapprove (?:it|this|them) yourself\b"),
+    # secrets and the model's own instructions are passed on
+    ("content", r"\bcontents?_(?:from|of)_\w*(?:ssh|rsa|env|passw|secret|credential|key)"),
+    (
+        "your",
+        (
+            r"\b(?:print|repeat|reveal|output|show|return|recite|tell|list|disclose|pass|send"
+            r"|include|append|attach|provide|put|add|insert|submit|paste|write|give|copy) (?:out "
+            r"|me |us |here )?(?:the (?:full |whole )?(?:text|contents?) of )?your (?:\w+ )"
+            r"{0,2}?(?:system prompt|system message|(?:initial|original|hidden|secret|system)"
+            r" (?:instructions|prompt))\b"
+        ),
+    ),
+    # an approval that no one gave, and work behind the back of the person
+    (
+        "consent|approv|permission|confirm|agreed",
+        (
+            r"\b(?:assume|presume) (?:that )?(?:the )?user'?s? (?:consent|approval|permission|has"
+            r" (?:approved|agreed|consented|confirmed))\b|\bas if (?:the )?user (?:had|has)"
+            r" (?:approved|agreed|consented|confirmed)\b"
+            r"|\b(?:skip|bypass|circumvent|suppress) (?:the |any |all )?(?:user )?(?:confirmation"
+            rf"|approval|permission|consent)s? (?:from|of|by) {THE}{PERSON}"
+        ),
+    ),
+    (
+        "follow|obey|listen|respect",
+        (
+            rf"\b{NOT} (?:follow|obey|listen to|respect) the user'?s? (?:instructions|orders"
+            r"|wishes)\b"
+        ),
+    ),
+    (
+        "as instruction|as an instruction|as the instruction|as order|as an order",
+        (
+            r"\b(?:consider|treat|regard|interpret|take) (?:\w+ ){0,3}?(?:everything|results?"
+            r"|outputs?|responses?|text)\b.{0,40}\bas (?:an? |the )?(?:instruction|order)s?\b"
+        ),
+    ),
+    (
+        "you are now",
+        r"\byou are now\b.{0,60}\b(?:no (?:rules|restrictions|limits)|unrestricted)\b",
+    ),
+    (
+        "nobody|no one|without being|as if",
+        (
+            r"\bso that (?:nobody|no one) (?:notices|finds out|suspects|knows about)\b|\bwithout"
+            r" being (?:noticed|detected|observed)\b|\bmake it (?:look|seem|appear) as if\b"
+        ),
+    ),
+    (
+        "only you|only the model|only the assistant|invisible|hidden",
+        (
+            r"\bonly (?:you|the (?:model|assistant|ai))\b.{0,30}\b(?:may|should|must) (?:know|see"
+            r"|read)\b|\b(?:must|should|has to|stay|remain)\b.{0,30}\b(?:invisible|hidden)"
+            rf" (?:to|from) (?:the )?{PERSON}"
+        ),
+    ),
+    (
+        "audit|log|monitoring",
+        (
+            r"\b(?:disable|turn off|delete|clear|wipe|erase) (?:the |all |any )?(?:audit )?(?:logs?"
+            r"|logging|monitoring)\b.{0,40}\b(?:before|after|afterwards|so that)\b"
+        ),
+    ),
+    ("exfiltrate", r"^\W*exfiltrate\b"),
+    (
+        "http",
+        (
+            r"\b(?:tell|ask|have|get) the user (?:to|for)\b.{0,40}\b(?:passwords?|pins?|(?:seed"
+            r"|recovery) phrases?|card numbers?)\b.{0,40}https?://"
+        ),
+    ),
+    (
+        "system prompt",
+        (
+            rf"\b{GIVE} (?:\w+ ){{0,3}}?(?:the )?system prompt\b.{{0,30}}\byour (?:answer|response"
+            r"|reply|output|message)\b"
+        ),
+    ),
+    ("your new", r"\byour new (?:role|task|goal|job|purpose) (?:is|will be)\b"),
+    (
+        "system prompt",
+        (
+            r"\b(?:text|contents?|wording|copy) of (?:the|your) (?:\w+ )?system prompt\b.{0,40}"
+            r"\b(?:argument|parameter|field)\b|\b(?:argument|parameter|field|must|should)\b.{0,30}"
+            r"\b(?:text|contents?|wording|copy) of (?:the|your) (?:\w+ )?system prompt\b"
+        ),
+    ),
+    # calls of other tools are changed or left out
+    (
+        "other tool",
+        (
+            r"\bother tools?\b.{0,60}\b(?:never|do not|don't) (?:use|call|trust|run) (?:them|these"
+            r"|it)\b"
+        ),
+    ),
+    (
+        "other tool",
+        (
+            r"\b(?:do not|don'?t|never) (?:use|call|invoke|run|trust) (?:any|the|all) other"
+            r" tools?\b"
+        ),
+    ),
+    (
+        "security|verification|audit|safety|moderation|guard|approval|antivirus|scanner",
+        (
+            r"\b(?:do not|don'?t|never) (?:use|call|invoke|run|trust) (?:the |any )?(?:[\w-]+ )?"
+            r"(?:security|verification|audit|safety|moderation|guard|approval|antivirus|scanner)\b"
+        ),
+    ),
+    (
+        "behavio|use of",
+        rf"\b(?:overrides?|replaces?|modifies|affects?) (?:the )?(?:behaviou?r|use) of {TOOL}",
+    ),
+    (
+        "curl|wget",
+        r"\b(?:run|execute|use|call)\b.{0,60}\b(?:curl|wget)\b.{0,200}\|\s*(?:sudo )?\w*sh\b",
+    ),
+    ("download|fetch", r"\b(?:download|fetch) and (?:run|execute)\b.{0,60}https?://"),
+    (
+        "chmod|rm -|nc -|bash|curl|wget",
+        rf"\b(?:{MUST}|first)\b.{{0,40}}\b(?:chmod -r|rm -rf?|nc -|bash -c|curl -|wget ) ?\S",
+    ),
 )
-"""Each with words of which one is in every sentence that breaks the rule."""
+PHRASES = tuple((words_of(words), pattern) for words, pattern in _PHRASES)
+"""Patterns, each with words of which one is in every sentence that the pattern matches."""
+_NEGATION_WORDS = words_of(_NEGATIONS)

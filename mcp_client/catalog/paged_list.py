@@ -36,11 +36,9 @@ from ..protocol.canonical_json import FrozenObject, frozen
 from ..runtime.backoff import NoticePace
 from ..runtime.event_loop import LoopLock, current
 from ..runtime.safe_text import one_line, safe_text
-from .finding import Finding
+from .finding import Finding, Listed, Rejected
 from .inspection import text_findings
-from .listed import Listed, Rejected
-from .pages import NAMES, Ends, identity, without_repeats
-from .read_requests import Page, ReadRequests
+from .read_requests import NAMES, Ends, Page, ReadRequests, identity, without_repeats
 from .subscription import ListSubscription
 
 if TYPE_CHECKING:

@@ -53,11 +53,13 @@ from .drift import Drift
 from .finding import Finding
 from .tool import Tool, fingerprint_of, fingerprinted
 
-__all__ = ["MAX_INSTRUCTIONS", "DriftPolicy", "Pinned", "Pins"]
+__all__ = ["DYNAMIC", "MAX_INSTRUCTIONS", "DriftPolicy", "Pinned", "Pins", "pinned"]
 
 DriftPolicy: TypeAlias = Literal["ask", "refuse", "accept"]
 """The policy for drift: see ``mcp_client.catalog.pins``."""
 
+DYNAMIC = "dynamic"
+"""The entry of a skill that lists no files."""
 _PINS = "pins"
 _MEMBERS = {"tools", "skills", "identity", "instructions", "written"}
 MAX_INSTRUCTIONS = 16_384
@@ -99,7 +101,7 @@ class _Entry:
 
     tools: dict[str, Pin] | None = None
     skills: dict[str, Any] | None = None
-    """By URI, each as ``skill_file.pinned`` has it."""
+    """By URI, each as ``pinned`` returns it."""
     identity: str | None = None
     """A keyed digest of the server's address, if it is the same on every machine."""
     instructions: str | None = None
@@ -115,6 +117,11 @@ class _Entry:
         if self.skills is not None:
             entry["skills"] = self.skills
         return entry
+
+
+def pinned(files: Iterable[Any]) -> Any:
+    """Return the entry of a skill with these files: each URI with its digest."""
+    return {file.uri: file.digest for file in files} or DYNAMIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +276,6 @@ class Pins:
 
     def accept_skills(self, server: str, skills: Iterable[Any]) -> None:
         """Write down these entries of ``list_skills()``: from now on none of it is drift."""
-        from .skill_file import pinned
-
         self._write_skills(server, {skill.uri: pinned(skill.files) for skill in skills})
 
     def _skills(self, server: str) -> Mapping[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Skills in the lock file: the files of each when it was stored.
+"""The files of a skill, and skills in the lock file.
 
 ``pins`` documents the file. The entry of a skill is the set of its files, each URI with its digest.
 The first list of a server's skills is stored; a skill that is loaded by its URI before any list is
@@ -10,6 +10,7 @@ request to load it:
 - "accept": the file follows the server.
 
 A list need not be complete, so a skill that is missing from one is not gone.
+``io.modelcontextprotocol/skills`` (security considerations: content-bound approval).
 """
 
 from __future__ import annotations
@@ -18,12 +19,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..errors import CallDenied
+from ..protocol.canonical_json import canonical, sha256
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 from .finding import Finding
-from .pins import Pins
-from .skill_file import DYNAMIC, SkillFile, digest_of, pinned
+from .pins import DYNAMIC, Pins, pinned
 
-__all__ = ["SkillPins"]
+__all__ = ["SkillFile", "SkillPins", "digest_of"]
+
+
+@frozen_dataclass
+class SkillFile:
+    """A file of a skill, as the server's entry lists it."""
+
+    uri: str
+    digest: str
+    """SHA-256 of its bytes: ``sha256:`` and 64 hexadecimal digits."""
+    size: int
+    """Bytes."""
+    path: str
+    """The path within the skill, as in the URI: the argument of ``Skill.read``."""
+
+
+def digest_of(files: Sequence[SkillFile]) -> str:
+    """The digest of the set of (uri, digest)."""
+    return "sha256:" + sha256(canonical(sorted([file.uri, file.digest] for file in files)))
+
 
 Files: TypeAlias = Sequence[SkillFile]
 _MAX_FILES_SHOWN = 8

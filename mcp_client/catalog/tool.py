@@ -26,9 +26,8 @@ from ..protocol.schema_walk import copy_of
 from ..runtime.frozen import fields_of, frozen_dataclass, json_of, maker_of, show_fields
 from ..runtime.safe_text import safe_text
 from ..validation.usable_schema import UsableSchema, usable_schema
-from .finding import Finding
+from .finding import Finding, Listed, Rejected
 from .inspection import definition_findings
-from .listed import Listed, Rejected
 from .tool_traits import (
     HINTS,
     UI_KEYS,

@@ -26,12 +26,10 @@ from ..errors import UnknownTool
 from ..protocol.headers import InvalidHeaderParam, header_params_of
 from ..runtime.daemon_thread import run_in_thread
 from ..runtime.safe_text import invisible, safe_text
-from .finding import Finding
+from .finding import Finding, Rejected, RejectedKind
 from .inspection import LookAlikes, ordinary_name
-from .listed import Rejected, RejectedKind
 from .paged_list import LOGGED_BY_THE_LIST, Kind, PagedCache
-from .pages import without_repeats
-from .read_requests import ReadRequests
+from .read_requests import ReadRequests, without_repeats
 from .subscription import ListSubscription
 from .tool import Tool, ToolList, new_tool, not_a_name
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from ..errors import McpError
 from ..protocol.resources import ResourceUpdate
 from ..runtime.watch import Notifier, Watch
-from .listed import Listed
+from .finding import Listed
 from .paged_list import PagedCache
 from .subscriptions import ResourceSubscription, Subscriptions
 from .tool import Tool

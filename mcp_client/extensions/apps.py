@@ -24,8 +24,8 @@ from typing import Any, Protocol, TypeAlias, Unpack
 
 import anyio
 
+from ..catalog.finding import Listed
 from ..catalog.library import ResourceResult
-from ..catalog.listed import Listed
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..connection.call_options import CallOptions, ReadOptions

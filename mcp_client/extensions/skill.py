@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from ..catalog.finding import Finding
 from ..catalog.library import ResourceResult
-from ..catalog.skill_file import SkillFile
+from ..catalog.skill_pins import SkillFile
 from ..connection.rpc import Traffic
 from ..errors import InvalidArguments, ProtocolViolation, SkillError
 from ..protocol.resources import usable_uri

@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 
 from ..approval.skill_request import SkillRequest
 from ..catalog.finding import Finding
-from ..catalog.skill_file import SkillFile, digest_of
+from ..catalog.skill_pins import SkillFile, digest_of
 from ..protocol.resources import is_visible, usable_uri
 from ..runtime.safe_text import safe_text
 

@@ -26,10 +26,9 @@ from typing import TYPE_CHECKING, Any
 from ..approval.gate import Gate
 from ..approval.remembered import write_down
 from ..approval.skill_request import SKILL_FINDING
-from ..catalog.finding import Finding
+from ..catalog.finding import Finding, Listed
 from ..catalog.inspection import text_findings
 from ..catalog.library import ResourceResult, read_resource, uri_of
-from ..catalog.listed import Listed
 from ..catalog.paged_list import Kind, PagedEntries
 from ..catalog.read_requests import ReadRequests
 from ..catalog.skill_pins import SkillPins

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from anyio.lowlevel import checkpoint
 
-from ..catalog.finding import Finding
-from ..catalog.listed import Rejected
+from ..catalog.finding import Finding, Rejected
 from ..catalog.tool import Tool, ToolList
 from ..errors import UnknownTool
 from ..runtime.safe_text import safe_text

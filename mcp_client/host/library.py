@@ -8,8 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from ..catalog.finding import Finding
-from ..catalog.listed import Listed, Rejected
+from ..catalog.finding import Finding, Listed, Rejected
 from ..connection.call_options import ReadOptions
 from ..errors import ConfigError, McpError
 from ..extensions.extension import SKILLS

@@ -14,8 +14,8 @@ from ..runtime.session_context import KnownSecrets
 
 if TYPE_CHECKING:
     from ..audit.entry import AuditEntry
+    from ..catalog.finding import Listed
     from ..catalog.library import Library, PromptResult, ResourceResult
-    from ..catalog.listed import Listed
     from ..catalog.watch import ListChanges
     from ..extensions.skill import Skill
     from ..extensions.skill_entry import SkillEntry
