@@ -59,10 +59,11 @@ NOT_SIMULATED = {
 """Classes of errors that no life has, and why."""
 FOUND = Path(__file__).with_name("found.txt")
 OTHER_PYTHONS = os.environ.get("MCP_CLIENT_TESTS_PYTHONS", "").split()
-"""Commands of other versions of Python that have the same packages, to be compared as well."""
+"""Other versions of Python with the same packages, to be compared as well: the part ``versions`` of
+``.ci/run`` names one."""
 _TIMELINES = """
 from tests.simulation.life import Options, live
-for seed in range(3):
+for seed in range(5):
     for backend in ("trio", "asyncio"):
         print(*live(seed, Options(backend=backend, messages=True)).trace, sep="\\n")
 """
