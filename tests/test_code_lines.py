@@ -36,11 +36,11 @@ CODE_LINES = {
     "runtime": 3811,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1075,  # options as in approval
     "session": 2798,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
-    "state": 1197,  # the rows of the journal have a type; FileState in a file of its own
+    "state": 1164,  # the rows of the journal have a type; FileState in a file of its own
     "stubs": 190,
     "sync": 339,  # one import more, of "config"; session_id, server_response
     "testing": 514,
-    "transports": 4791,  # `catch_up`; session_id, end_session; StreamServer; frees a long line
+    "transports": 4771,  # `catch_up`; session_id, end_session; StreamServer; frees a long line
     "validation": 2617,
     "processes": 1143,  # reads what has arrived, and reaps what is slow to end
 }

@@ -115,7 +115,7 @@ ALLOWED = {
     "jsonschema_specifications": ("validation/engine.py",),
     "referencing": ("validation/engine.py",),
     "jwt": ("auth/signing.py",),
-    "cryptography": ("auth/signing.py", "state/sealing.py"),
+    "cryptography": ("auth/signing.py", "state/postgres.py"),
     "keyring": ("auth/store.py",),
     "psycopg": ("state/",),
     "yaml": ("extensions/front_matter.py",),

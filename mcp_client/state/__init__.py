@@ -12,15 +12,12 @@ that read and change objects, and run ``tests/state/contract.py`` on it.
 
 The modules::
 
-    state.py        the protocol ``State``, and the state in memory
-    file_state.py   a state in a directory, and the state that ``state=`` means
-    calls.py        the journal of calls with an ``idempotency_key``
-    lease.py        shows other processes that this one still runs
-    postgres.py     a state in a PostgreSQL database
-    tables.py       the tables of that database
-    connections.py  connections to that database
-    listener.py     receives the changes of other processes
-    sealing.py      encryption of secrets in that database
+    state.py       the protocol ``State``, and the state in memory
+    file_state.py  a state in a directory, and the state that ``state=`` means
+    calls.py       the journal of calls with an ``idempotency_key``
+    lease.py       shows other processes that this one still runs
+    postgres.py    a state in a PostgreSQL database, and the encryption of its secrets
+    database.py    that database: connections, tables, changes of other processes
 """
 
 from ..runtime.lazy import lazy as _lazy

@@ -1,8 +1,15 @@
-"""A state in a PostgreSQL database, which any number of processes and machines share."""
+"""A state in a PostgreSQL database, which any number of processes and machines share.
+
+What is secret in it is encrypted under a key that the host gives. An object is replaced by
+``{"sealed": <base64>}``: a nonce and the AES-256-GCM of its JSON. That also authenticates its kind
+and its key, so a row that is moved to another key cannot be decrypted.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -16,11 +23,12 @@ from .state import State, check_kind, checked_keep
 
 if TYPE_CHECKING:
     from ..audit.database_log import DatabaseLog
-    from .connections import Connection, Connections
-    from .listener import Listener
-    from .sealing import Seal
+    from .database import Connection, Connections, Listener
 
-__all__ = ["PostgresState"]
+__all__ = [
+    "PostgresState",
+    "Seal",
+]
 
 _SEALED = frozenset({"tokens", "clients"})
 _UNTOLD = frozenset({"calls", "callers", "paused"})
@@ -108,19 +116,19 @@ class PostgresState(State):
     ) -> None:
         if type(pool) is not int or pool < 1:
             raise ConfigError(f"PostgresState(pool={pool!r}): give a number of connections above 0")
-        tables, connections, listener, sealing = _modules()
-        self._quoted: str = tables.quoted(schema)
+        database = _database()
+        self._quoted: str = database.quoted(schema)
         self._schema = schema
-        self._seal: Seal = sealing.Seal(key, _SEALED)
+        self._seal: Seal = Seal(key, _SEALED)
         self.keep: float = checked_keep(keep)
         self.key = key
         """The given key. The audit is signed with it."""
-        self._connections: Connections = connections.Connections(dsn, pool)
-        self._lock_number: Callable[..., int] = tables.lock_number
-        self._make_ready: Callable[[Connection, str], None] = tables.ready
+        self._connections: Connections = database.Connections(dsn, pool)
+        self._lock_number: Callable[..., int] = database.lock_number
+        self._make_ready: Callable[[Connection, str], None] = database.ready
         self._is_ready = False
         self._channel = f"mcp_client {self._lock_number(schema)}"
-        self._listener: Listener = listener.Listener(self._connections, self._channel)
+        self._listener: Listener = database.Listener(self._connections, self._channel)
         names = {name: self._table(name) for name in ("object", "change")}
         for name, condition in (("counted", ""), ("counted_if_gone", _IF_REMOVED)):
             names[name] = _COUNTED.format(**names, condition=condition)
@@ -312,7 +320,8 @@ class PostgresState(State):
         return kind not in _UNTOLD, self._channel, kind
 
 
-def _modules() -> tuple[Any, Any, Any, Any]:
+def _database() -> Any:
+    """Return the module for the database, which needs psycopg."""
     try:
         import psycopg
     except ImportError:
@@ -320,9 +329,9 @@ def _modules() -> tuple[Any, Any, Any, Any]:
             "PostgresState needs the package psycopg: install mcp-client-host[postgres]"
         ) from None
     assert psycopg
-    from . import connections, listener, sealing, tables
+    from . import database
 
-    return tables, connections, listener, sealing
+    return database
 
 
 def _close(connections: Connections, listener: Listener) -> None:
@@ -341,3 +350,68 @@ def _text(found: Object) -> str:
 def _due(found: Object) -> float | None:
     due: Any = found.get("due")
     return float(max(-_FAR, min(due, _FAR))) if type(due) in (int, float) else None
+
+
+_LABEL = b"mcp_client tokens"
+_NONCE_BYTES = 12
+
+
+class Seal:
+    """A seal that encrypts objects of some ``kinds``.
+
+    Without a ``key``, it only recognizes them.
+    """
+
+    def __init__(self, key: bytes | None, kinds: frozenset[str]) -> None:
+        self._kinds = kinds
+        self._cipher = None if key is None else _cipher(key)
+
+    def sealed(self, kind: str, key: str, found: Object) -> Object:
+        """Return the stored form of ``found``."""
+        if self._cipher is None or kind not in self._kinds:
+            return found
+        nonce = os.urandom(_NONCE_BYTES)
+        text = json.dumps(found, allow_nan=False).encode()
+        secret = self._cipher.encrypt(nonce, text, _place(kind, key))
+        return {"sealed": base64.b64encode(nonce + secret).decode()}
+
+    def opened(self, kind: str, key: str, stored: Object) -> Object:
+        """Return the object that was stored. Raises ``ValueError``, with a sentence for people."""
+        if kind not in self._kinds:
+            return stored
+        text = stored.get("sealed")
+        if self._cipher is None:
+            if text is not None:
+                raise ValueError("they are encrypted: give PostgresState(key=...)")
+            return stored
+        try:
+            secret = base64.b64decode(text or "", validate=True)
+            nonce, secret = secret[:_NONCE_BYTES], secret[_NONCE_BYTES:]
+            found: Object = json.loads(self._cipher.decrypt(nonce, secret, _place(kind, key)))
+        except Exception:  # noqa: BLE001 - cryptography's own errors, imported with it
+            found = {}
+        if not found:
+            raise ValueError(
+                "they were not encrypted with this key= and under this name: give the key they "
+                "were written with, or delete these rows and log in again"
+            )
+        return found
+
+
+def _place(kind: str, key: str) -> bytes:
+    return f"{kind}\0{key}".encode("utf-8", "surrogatepass")
+
+
+def _cipher(key: bytes) -> Any:
+    if not isinstance(key, bytes) or len(key) < 16:
+        raise ConfigError("PostgresState(key=...): give at least 16 bytes, such as os.urandom(32)")
+    try:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    except ImportError:
+        raise ConfigError(
+            "PostgresState(key=...) needs the package cryptography: install mcp-client-host[auth]"
+        ) from None
+    import hmac
+
+    # Not the key itself, which may sign the audit, too.
+    return AESGCM(hmac.digest(key, _LABEL, "sha256"))

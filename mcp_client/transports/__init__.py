@@ -14,12 +14,10 @@
     http_session.py      streamable HTTP in the handshake era
     http_listener.py     the GET stream of a session
     http_response.py     one HTTP response, parsed within bounds
-    http_errors.py       failed HTTP requests as errors, with what to do
-    lost_session.py      recognizes that a server has forgotten the session
+    http_errors.py       failed HTTP requests as errors, with what to do; lost sessions
     http_base.py         address, credentials and one-way messages of both HTTP transports
     http_client.py       one server's address and its HTTP client
     http_pool.py         connections of HTTP/1.1 over h11
-    http_dial.py         how that pool opens its connections
     http_stock.py        httpx, for what that pool does not do
     http_credentials.py  a digest of what authorizes requests
     http_sse.py          HTTP+SSE, the transport of 2024-11-05

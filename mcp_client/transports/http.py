@@ -28,12 +28,11 @@ from ..runtime.safe_text import safe_text
 from .base import Exchange, Received, Transport
 from .http_base import POSTED, HttpBasedTransport
 from .http_client import HttpClient, RequestBody
-from .http_errors import NOT_KNOWN, http_error
+from .http_errors import NOT_KNOWN, RefusedAlike, http_error
 from .http_options import HttpServer
 from .http_response import HttpResponse
 from .http_session import HttpSession
 from .http_sse import SseTransport
-from .lost_session import RefusedAlike
 from .multiplexer import JUNK_CHARS, TEXT_ID
 
 __all__ = ["HttpServer", "HttpTransport"]

@@ -30,9 +30,8 @@ from ..protocol.jsonrpc import InvalidFrame
 from ..runtime.background import BackgroundTasks
 from ..runtime.backoff import chance, doubled, spread
 from .http_client import HttpClient
-from .http_errors import is_passing
+from .http_errors import is_passing, session_has_ended
 from .http_response import HttpResponse
-from .lost_session import session_has_ended
 
 __all__ = [
     "MIN_PAUSE_SECONDS",

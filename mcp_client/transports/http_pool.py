@@ -20,28 +20,35 @@ response other than success ends the sending, as RFC 9112 section 9.6 asks.
 
 Bounds on time are the caller's, except the one for connecting. What a response may have in headers
 is bounded here; what it may have in its body, by ``HttpResponse``.
+
+The simulation of ``tests/`` replaces ``dial``, so that the pool runs over a network of its own.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import re
-from functools import lru_cache
+import select
+import socket
+import sys
+from collections.abc import Callable
+from functools import lru_cache, partial
 from ssl import SSLContext
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import anyio
 import h11
 import httpx
-from anyio.abc import SocketAttribute
+from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSAttribute, TLSStream
 
+from ..runtime.daemon_thread import NoThread
 from ..runtime.event_loop import Backend, Handle, current
-from .http_dial import Dialled, close, dial
 from .http_response import InvalidHttp
-from .http_stock import RequestBody
+from .http_stock import SIGNS_OF_LIFE, RequestBody
 
-__all__ = ["HttpPool", "PooledStream", "request_head"]
+__all__ = ["Dialled", "HttpPool", "PooledStream", "dial", "request_head"]
 
 _log = logging.getLogger("mcp_client")
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -53,25 +60,16 @@ _READ_BYTES = 256 * 1024
 _MAX_HEAD_BYTES = 100 * 1024
 """Bytes that the headers of a response may have, as in httpx."""
 _MAX_INFORMATIONAL = 100
-_KEEP_ALIVE_REQUEST = h11.Request(
-    method="POST", target="/", headers=[("host", "."), ("transfer-encoding", "chunked")]
-)
-_LAST_REQUEST = h11.Request(
-    method="POST",
-    target="/",
-    headers=[("host", "."), ("transfer-encoding", "chunked"), ("connection", "close")],
-)
+_FIELDS = [("host", "."), ("transfer-encoding", "chunked")]
+_KEEP_ALIVE_REQUEST = h11.Request(method="POST", target="/", headers=_FIELDS)
+_LAST_REQUEST = h11.Request(method="POST", target="/", headers=[*_FIELDS, ("connection", "close")])
 """The request that h11 is given, because it needs its kind to parse the response. It is not what is
 sent: writing a request is simple, and h11 takes as long for it as for all of the response."""
-_HOP_BY_HOP = {
-    b"connection": "connection",
-    b"content-length": "framing",
-    b"transfer-encoding": "framing",
-}
+_HOP_BY_HOP = dict.fromkeys((b"content-length", b"transfer-encoding"), "framing")
+_HOP_BY_HOP[b"connection"] = "connection"
 _EARLY_SECONDS = 0.02  # asyncio may ring a timer early: the clock of Windows has steps of 16 ms
 _TICKET_SECONDS = 0.02
 """Seconds in which bytes that are there must turn out to be data, or are a session ticket."""
-_DISCONNECTED = "the server disconnected without sending a response"
 
 
 def request_head(request: httpx.Request, length: int) -> tuple[bytes, bool]:
@@ -156,12 +154,9 @@ class HttpPool(httpx.AsyncBaseTransport):
                 if await connection.send(head, body, close=close):
                     status, fields = await connection.head()
                     stream = PooledStream(connection)
+                    facts = {"network_stream": stream}
                     return httpx.Response(
-                        status,
-                        headers=fields,
-                        stream=stream,
-                        extensions={"network_stream": stream},
-                        request=request,
+                        status, headers=fields, stream=stream, extensions=facts, request=request
                     )
                 if reused is None:
                     raise ConnectionError("the server closed the connection at once")
@@ -199,11 +194,12 @@ class HttpPool(httpx.AsyncBaseTransport):
                     standard_compatible=False,
                 )
                 return _Connection(self, dialled._replace(stream=tls))
-            except anyio.EndOfStream:
+            except BaseException as error:
                 await close(plain)
-                raise ConnectionError("the connection was closed in the TLS handshake") from None
-            except BaseException:
-                await close(plain)
+                if isinstance(error, anyio.EndOfStream):
+                    raise ConnectionError(
+                        "the connection was closed in the TLS handshake"
+                    ) from None
                 raise
 
     def keep(self, connection: _Connection) -> bool:
@@ -232,10 +228,6 @@ class HttpPool(httpx.AsyncBaseTransport):
         if idle and self._timer is None and not self._closed:
             self._set_timer()
 
-    def forget(self, connection: _Connection) -> None:
-        """Remove a connection that has ended."""
-        self._busy.discard(connection)
-
     async def aclose(self) -> None:
         """Close every connection, those in use too."""
         self._closed = True
@@ -259,8 +251,6 @@ class _Connection:
         self._writer: Handle | None = None
         self._next: Any = None
         """An event of h11 that came with the one before it."""
-
-    # ------------------------------------------------------------ while it is idle
 
     async def has_only_a_ticket(self) -> bool:
         """Whether what there is to read is nothing but a part of TLS."""
@@ -337,7 +327,7 @@ class _Connection:
             while (event := self._next_event()) is h11.NEED_DATA:
                 data = await self._receive()
                 if not data:
-                    raise InvalidHttp(_DISCONNECTED)
+                    raise InvalidHttp("the server disconnected without sending a response")
                 http.receive_data(data)
             if type(event) is h11.Response:
                 if event.status_code >= 300:
@@ -394,9 +384,8 @@ class _Connection:
 
     def _can_serve_another(self) -> bool:
         http = self._http
-        if http.our_state is not h11.DONE or http.their_state is not h11.DONE:
-            return False
-        if http.trailing_data != (b"", False):
+        done = http.our_state is h11.DONE and http.their_state is h11.DONE
+        if not done or http.trailing_data != (b"", False):
             return False
         if not isinstance(self._stream, TLSStream):
             return True
@@ -410,12 +399,9 @@ class _Connection:
             writer.cancel()
 
     async def aclose(self) -> None:
-        self._pool.forget(self)
+        self._pool._busy.discard(self)
         self._stop_writing()
         await close(self._stream)
-
-    def server_address(self) -> Any:
-        return self._stream.extra(SocketAttribute.remote_address, None)  # noqa: S610
 
 
 class PooledStream(httpx.AsyncByteStream):
@@ -449,10 +435,65 @@ class PooledStream(httpx.AsyncByteStream):
 
     def get_extra_info(self, name: str) -> Any:
         """Return the extra information that httpx has in ``network_stream``."""
-        return None if self._connection is None else self._connection.server_address()
+        if self._connection is None:
+            return None
+        return self._connection._stream.extra(SocketAttribute.remote_address, None)  # noqa: S610
 
     async def aclose(self) -> None:
         """Give the response up; one that was not read to its end costs the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.aclose()
+
+
+class Dialled(NamedTuple):
+    """A TCP connection, and what is asked of its socket past the stream."""
+
+    stream: ByteStream
+    write: Callable[[bytes], int]
+    """Return how many bytes the socket takes now. Raises ``OSError`` if it takes none."""
+    has_input: Callable[[], bool]
+    """Whether there is anything to read, the end of the stream included."""
+
+
+async def dial(host: str, port: int) -> Dialled:
+    """Open a TCP connection."""
+    try:
+        stream = await anyio.connect_tcp(host, port)
+    except RuntimeError as error:  # the name is looked up in a thread
+        raise NoThread(error) from None
+    try:
+        raw = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for option in SIGNS_OF_LIFE:
+            raw.setsockopt(*option)
+    except BaseException:
+        await close(stream)
+        raise
+    return Dialled(stream, partial(_write, raw), partial(_is_readable, raw))
+
+
+async def close(stream: ByteStream) -> None:
+    """Close it, also while the caller is being cancelled."""
+    with anyio.CancelScope(shield=True):  # without a closing handshake nothing is waited for
+        try:
+            await stream.aclose()
+        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+
+
+def _write(raw: socket.socket, data: bytes) -> int:
+    if sys.platform == "win32":  # where ``os.write`` does not write to sockets
+        raise BlockingIOError
+    return os.write(raw.fileno(), data)
+
+
+def _is_readable(raw: socket.socket) -> bool:
+    try:
+        if sys.platform == "win32" or not hasattr(select, "poll"):
+            return bool(select.select([raw], [], [], 0)[0])
+        poll = select.poll()
+        poll.register(raw.fileno(), select.POLLIN)
+        return bool(poll.poll(0))
+    except (OSError, ValueError):  # it is closed
+        return True

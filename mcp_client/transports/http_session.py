@@ -13,7 +13,7 @@ server cannot be reached for a few seconds. Resuming repeats nothing: the reques
 once.
 
 *Sessions end.* A 404 to a request with a session id means that the server no longer knows the
-session. So it did not run the request. ``lost_session`` has the other forms of that. Three
+session. So it did not run the request. ``http_errors`` has the other forms of that. Three
 unreadable responses in a row end the session too, although their requests may have run.
 ``has_ended`` asks the host to open a new one.
 
@@ -37,11 +37,10 @@ from ..runtime.event_loop import current
 from .base import AnnouncedSilence, Owner, Received
 from .http_base import receive_by
 from .http_client import HttpClient, RequestBody
-from .http_errors import http_error, is_passing
+from .http_errors import RefusedAlike, http_error, is_passing, names_lost_session, session_has_ended
 from .http_listener import MIN_PAUSE_SECONDS, PAUSE_SECONDS, HttpListener, resume_headers
 from .http_options import Headers
 from .http_response import HttpResponse
-from .lost_session import RefusedAlike, names_lost_session, session_has_ended
 from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["HttpSession"]

@@ -23,10 +23,9 @@ from ..runtime.safe_text import safe_text
 from .base import Received, TransportContext
 from .http_base import POSTED, HttpBasedTransport, receive_by
 from .http_client import HttpClient, RequestBody
-from .http_errors import http_error
+from .http_errors import http_error, session_has_ended
 from .http_options import HttpServer
 from .http_response import HttpResponse
-from .lost_session import session_has_ended
 from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["SseTransport"]

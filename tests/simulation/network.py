@@ -19,7 +19,7 @@ from anyio.abc import ByteStream
 
 from mcp_client import HttpServer
 from mcp_client.runtime.event_loop import LoopEvent
-from mcp_client.transports import http_client, http_dial, http_pool
+from mcp_client.transports import http_client, http_pool
 
 from .loops import spawn
 from .servers import SimServer
@@ -53,7 +53,7 @@ class Network:
         self._fronts[host] = Front(self.world, client, server)
         return HttpServer(f"http://{host}/mcp")
 
-    async def dial(self, host: str, port: int) -> http_dial.Dialled:
+    async def dial(self, host: str, port: int) -> http_pool.Dialled:
         world, front = self.world, self._fronts[host]
         began = world.now()
         await anyio.lowlevel.checkpoint()
@@ -66,7 +66,7 @@ class Network:
         link = Link(world, front.client, host, began)
         self.links.append(link)
         spawn(world, partial(front.serve, link))
-        return http_dial.Dialled(Stream(link), link.write, lambda: link.down.has_input)
+        return http_pool.Dialled(Stream(link), link.write, lambda: link.down.has_input)
 
 
 class Link:

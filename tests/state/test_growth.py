@@ -9,7 +9,7 @@ import pytest
 
 from mcp_client import Pins, connect
 from mcp_client.state import PostgresState
-from mcp_client.state.connections import Connection
+from mcp_client.state.database import Connection
 from tests.bench.state import Known, approve, fill
 from tests.support.postgres import PostgresServer
 

@@ -30,7 +30,8 @@ from mcp_client.approval.tickets import Tickets
 from mcp_client.audit import database_log, verify_audit
 from mcp_client.errors import StateError
 from mcp_client.runtime.callbacks import in_thread
-from mcp_client.state import PostgresState, connections
+from mcp_client.state import PostgresState
+from mcp_client.state import database as bounds
 from mcp_client.transports.memory import MemoryTransport
 from tests.support.authorization import guarded
 from tests.support.postgres import PostgresServer
@@ -189,7 +190,7 @@ def database(own_postgres: PostgresServer) -> Database:
 
 @pytest.fixture
 def state(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresState]:
-    monkeypatch.setattr(connections, "RESPONSE_SECONDS", 0.5)
+    monkeypatch.setattr(bounds, "RESPONSE_SECONDS", 0.5)
     monkeypatch.setattr(database_log, "_RETRY_SECONDS", (0.01, 0.05))
     state = PostgresState(database.url)
     yield state

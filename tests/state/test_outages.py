@@ -20,7 +20,8 @@ import pytest
 
 from mcp_client import ConfigError, McpError
 from mcp_client.errors import StateError
-from mcp_client.state import PostgresState, connections
+from mcp_client.state import PostgresState
+from mcp_client.state import database as bounds
 from tests.state.contract import KIND
 from tests.support.postgres import PASSWORD, PostgresServer
 
@@ -179,8 +180,8 @@ def proxy_to(server: PostgresServer) -> Iterator[Proxy]:
 def test_one_that_swallows_what_it_is_sent_is_given_up_after_a_bound(
     postgres: PostgresServer, opened: Callable[..., PostgresState], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert connections.CONNECT_SECONDS + connections.RESPONSE_SECONDS < 60
-    monkeypatch.setattr(connections, "RESPONSE_SECONDS", 0.3)
+    assert bounds.CONNECT_SECONDS + bounds.RESPONSE_SECONDS < 60
+    monkeypatch.setattr(bounds, "RESPONSE_SECONDS", 0.3)
     database = urlsplit(postgres.new_database()).path[1:]
     with proxy_to(postgres) as proxy:
         state = opened(postgres.url(database, port=proxy.port) + "?connect_timeout=2")
@@ -200,7 +201,7 @@ def test_one_that_swallows_what_it_is_sent_is_given_up_after_a_bound(
 def test_waiting_too_long_for_a_writer_of_the_same_key_is_busy_and_others_go_on(
     opened: Callable[..., PostgresState], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(bounds, "LOCK_SECONDS", 0.2)
     state, other = opened(), opened()
     errors: list[McpError] = []
 
@@ -218,7 +219,7 @@ def test_waiting_too_long_for_a_writer_of_the_same_key_is_busy_and_others_go_on(
 def test_having_no_connection_left_is_busy(
     opened: Callable[..., PostgresState], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(bounds, "LOCK_SECONDS", 0.1)
     state = opened(pool=1)
     errors: list[McpError] = []
 

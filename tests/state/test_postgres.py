@@ -11,7 +11,7 @@ from mcp_client import Allow, ApprovalQueue, Deny
 from mcp_client.approval import queue as approval_queue
 from mcp_client.runtime.callbacks import in_thread
 from mcp_client.state import PostgresState
-from mcp_client.state.listener import Listener
+from mcp_client.state.database import Listener
 from tests.state.contract import DatabaseStateContract
 from tests.support.postgres import PASSWORD
 from tests.support.terminal import call_of

@@ -12,7 +12,7 @@ import pytest
 from mcp_client import ConfigError
 from mcp_client.auth.tokens import Key, Registration, Token
 from mcp_client.state import PostgresState
-from mcp_client.state.sealing import Seal
+from mcp_client.state.postgres import Seal
 
 KEY, OTHER_KEY = b"0123456789abcdef", b"fedcba9876543210"
 PLACE = Key("https://issuer.example", "https://mcp.example/", "client")

@@ -21,7 +21,7 @@ from mcp_client import (
 )
 from mcp_client.auth import BearerToken
 from mcp_client.errors import AuthError
-from mcp_client.transports.lost_session import names_lost_session
+from mcp_client.transports.http_errors import names_lost_session
 from tests.support.authorization import guarded
 from tests.support.http_apps import Handshake, Legacy, failure
 from tests.support.http_server import Reply, Request, serving
