@@ -20,8 +20,8 @@ CODE_LINES = {
     "adapters": 4228,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4247,  # `quick`; misspelt options are errors with a suggestion; longer names
     "audit": 3000,  # arguments are left out if the tool is not known; appends in one coroutine
-    "auth": 4151,  # options as in approval; longer errors
-    "catalog": 4352,  # options as in approval; the meta of lists
+    "auth": 4106,  # options as in approval; longer errors
+    "catalog": 4347,  # options as in approval; the meta of lists
     "cli": 3996,  # pins --name; longer errors
     "code": 881,  # the record of a run has the tag
     "config": 2862,  # config files came out of "host"; longer errors
@@ -29,13 +29,13 @@ CODE_LINES = {
     "content": 19,
     "desk": 1750,
     "errors": 200,
-    "extensions": 2006,  # errors of a task hide the session's secrets; ttl of started tasks
+    "extensions": 1994,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1332,  # a handler for any notification
-    "host": 2078,  # ttl; Timeouts.gather
+    "host": 2077,  # ttl; Timeouts.gather
     "protocol": 2839,  # the newest revision of one era; a frame is freed before its values
     "runtime": 3811,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1075,  # options as in approval
-    "session": 2798,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
+    "session": 2797,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1164,  # the rows of the journal have a type; FileState in a file of its own
     "stubs": 190,
     "sync": 339,  # one import more, of "config"; session_id, server_response

@@ -177,7 +177,6 @@ PURE = {
     "catalog/tool_traits.py",
     "connection/deadlines.py",
     "extensions/front_matter.py",
-    "extensions/skill_entry.py",
     "handlers/handlers.py",
     "handlers/wire_format.py",
     "config/text.py",

@@ -8,17 +8,15 @@ The modules, from the request to the network::
     oauth.py           a person logs in with a browser
     grants.py          client credentials, workload identity, a company's identity provider
     code_flow.py       a login, in the order in which things happen
-    code_request.py    the request for a code, and the redirect that completes it
-    device.py          a login on another device, with a code that is typed there
+    code_request.py    the requests for a code: with a browser here, or for another device
     token_endpoint.py  requests to the token endpoint; refreshing and revoking
-    provider_words.py  the words in which a provider refuses a request
     discovery.py       from the server's URL to its authorization server
     one_issuer.py      which endpoints may share a secret
     registration.py    our client at the authorization server
     signing.py         private keys, and proof of possession of the one a token is bound to
     store.py           where tokens are stored: memory, a file, the system's keyring, any state
     tokens.py          tokens and registrations
-    steps.py           what a flow yields and is sent
+    steps.py           the steps and outcomes of a flow, and the words of a refusal
     safe_fetch.py      sends a flow's requests, to allowed addresses only
     browser.py         has a person log in
     redirect.py        the page that receives the redirect

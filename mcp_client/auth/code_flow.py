@@ -5,7 +5,7 @@ a plain generator, in the order in which things happen::
 
     discovery -> turn -> client -> authorization request -> redirect -> token
 
-Without a browser, the device flow (``device.py``) replaces request and redirect.
+Without a browser, the device flow (RFC 8628) replaces request and redirect.
 
 *Retries.* A client that an earlier login registered may be unknown to the server by now, or may
 have been registered with other scopes; then another client is registered, once. A scope that only
@@ -29,8 +29,13 @@ from typing import Any, TypeAlias
 from ..errors import Advice, AuthError
 from ..protocol.response_headers import Challenge
 from ..transports.http_client import shown
-from .code_request import AuthorizationRequest, LoginOptions, is_forgotten
-from .device import DeviceRequest, device_token
+from .code_request import (
+    AuthorizationRequest,
+    DeviceRequest,
+    LoginOptions,
+    device_token,
+    is_forgotten,
+)
 from .discovery import DiscoveredServer, ServerMetadata, discover, same_issuer
 from .one_issuer import check_browser, check_device
 from .registration import RegisteredClient, identify, known_client, register_again

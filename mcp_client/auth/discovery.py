@@ -39,12 +39,8 @@ _RESOURCE = "/.well-known/oauth-protected-resource"
 _OAUTH = "/.well-known/oauth-authorization-server"
 _OPENID = "/.well-known/openid-configuration"
 _ENDPOINTS = (
-    "token_endpoint",
-    "authorization_endpoint",
-    "registration_endpoint",
-    "revocation_endpoint",
-    "pushed_authorization_request_endpoint",
-    "device_authorization_endpoint",
+    *("token_endpoint", "authorization_endpoint", "registration_endpoint", "revocation_endpoint"),
+    *("pushed_authorization_request_endpoint", "device_authorization_endpoint"),
 )
 _WHAT_RESOURCE = "the protected-resource metadata"
 _WHAT_SERVER = "the authorization server's metadata"

@@ -20,9 +20,8 @@ from ..runtime.urls import is_loopback
 from ..transports.http_client import shown
 from .discovery import DiscoveredServer, ServerMetadata, same_issuer
 from .one_issuer import check_registration
-from .provider_words import words_of
 from .safe_fetch import refused_url
-from .steps import Fetch, Fetched, Flow, InStore, Listen, Unreachable
+from .steps import Fetch, Fetched, Flow, InStore, Listen, Unreachable, words_of
 from .tokens import Registration, Source
 
 __all__ = [

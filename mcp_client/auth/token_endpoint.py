@@ -26,10 +26,9 @@ from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .discovery import ServerMetadata, server_metadata
 from .one_issuer import may_revoke
-from .provider_words import words_of
 from .registration import RegisteredClient
 from .signing import Prover
-from .steps import Accepted, Fetch, Fetched, Flow, InStore, Remember, Unreachable
+from .steps import Accepted, Fetch, Fetched, Flow, InStore, Remember, Unreachable, words_of
 from .tokens import Registration, Source, Token, deviating_type, lifetime_of
 
 __all__ = [
@@ -56,15 +55,8 @@ _WHAT = "the token endpoint"
 _ERROR_CODE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,80}")
 _SECRET_FIELDS = frozenset(
     {
-        "assertion",
-        "client_assertion",
-        "client_secret",
-        "code",
-        "code_verifier",
-        "device_code",
-        "refresh_token",
-        "subject_token",
-        "token",
+        *("assertion", "client_assertion", "client_secret", "code", "code_verifier"),
+        *("device_code", "refresh_token", "subject_token", "token"),
     }
 )
 _TEMPORARY = frozenset({407, 408, 425, 429, *range(500, 600)})

@@ -60,13 +60,8 @@ __all__ = [
 
 T = TypeVar("T")
 _MEMBERS = (
-    "name",
-    "title",
-    "description",
-    "inputSchema",
-    "outputSchema",
-    "annotations",
-    "execution",
+    *("name", "title", "description", "inputSchema", "outputSchema"),
+    *("annotations", "execution"),
 )
 
 

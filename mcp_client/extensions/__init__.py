@@ -6,8 +6,7 @@
     apps.py            MCP Apps: views of tools
     ui_resource.py     the view of a tool as its server sends it
     skills.py          the skills of a server: listed, loaded after approval
-    skill.py           a loaded skill
-    skill_entry.py     a server's declaration of a skill
+    skill.py           a server's entry of a skill, and the loaded skill
     front_matter.py    the YAML at the head of a SKILL.md
     tasks.py           the tasks of one session
     task_run.py        waits for a task

@@ -44,8 +44,7 @@ from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
 from .extension import SKILLS
 from .front_matter import BadYaml, check_installed, front_matter, same
-from .skill import Skill, SkillReader
-from .skill_entry import SkillEntry, request_for
+from .skill import Skill, SkillEntry, SkillReader, request_for
 
 if TYPE_CHECKING:
     from ..audit.entry import AuditEntry

@@ -21,8 +21,7 @@ from .status import StatusEvents, wait_for_most, why_unavailable
 
 if TYPE_CHECKING:
     from ..catalog.library import PromptResult, ResourceResult
-    from ..extensions.skill import Skill
-    from ..extensions.skill_entry import SkillEntry
+    from ..extensions.skill import Skill, SkillEntry
     from ..protocol.prompts import Prompt
     from ..protocol.resources import Resource
     from .server import HostedServer

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from ..catalog.finding import Listed
     from ..catalog.library import Library, PromptResult, ResourceResult
     from ..catalog.watch import ListChanges
-    from ..extensions.skill import Skill
-    from ..extensions.skill_entry import SkillEntry
+    from ..extensions.skill import Skill, SkillEntry
     from ..extensions.skills import Skills
     from ..protocol.content import ResourceLink
     from ..protocol.prompts import Completion, Prompt

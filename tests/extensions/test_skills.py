@@ -39,7 +39,7 @@ from mcp_client.approval.skill_request import SKILL_FINDING
 from mcp_client.catalog.skill_pins import SkillPins
 from mcp_client.errors import InvalidArguments, SkillError
 from mcp_client.extensions import Skill
-from mcp_client.extensions.skill_entry import SkillEntry
+from mcp_client.extensions.skill import SkillEntry
 from mcp_client.transports.memory import MemoryTransport
 from tests.support.skills import (
     EXTENSION,

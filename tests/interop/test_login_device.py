@@ -17,7 +17,7 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from mcp_client import ApprovalQueue, OAuth
-from mcp_client.auth import DeviceLogin, FileTokens, device
+from mcp_client.auth import DeviceLogin, FileTokens, code_request
 from mcp_client.errors import AuthError
 from tests.auth.driving import nobody
 from tests.interop import http_peers
@@ -31,7 +31,7 @@ _NAMED = r'<input[^>]*name="([^"]+)" value="([^"]*)"'
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The provider names no interval."""
-    monkeypatch.setattr(device, "_INTERVAL_SECONDS", 1.0)
+    monkeypatch.setattr(code_request, "_INTERVAL_SECONDS", 1.0)
 
 
 async def on_the_phone(url: str, code: str, *, abort: bool = False) -> None:

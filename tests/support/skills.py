@@ -10,7 +10,7 @@ from typing import Any
 from mcp_client import MemoryServer
 from mcp_client.approval import SkillRequest
 from mcp_client.approval.skill_request import SKILL_FINDING
-from mcp_client.extensions.skill_entry import SkillEntry, request_for
+from mcp_client.extensions.skill import SkillEntry, request_for
 from mcp_client.testing import JsonRpcError
 
 __all__ = ["FORMS", "MAIN", "PDF", "TEXT", "SkillServer", "entry_of", "request_of", "skill"]
