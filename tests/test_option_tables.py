@@ -39,7 +39,7 @@ from mcp_client import (
     sync,
 )
 from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
-from mcp_client.adapters.options import ToolsetOptions
+from mcp_client.adapters.model_tools import ToolsetOptions
 from mcp_client.adapters.toolset import Toolset
 from mcp_client.approval.remember import CHOICES
 from mcp_client.cli.parser import parsed

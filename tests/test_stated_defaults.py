@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mcp_client import Host
-from mcp_client.adapters import options as toolset_options
+from mcp_client.adapters import model_tools as toolset_options
 from mcp_client.adapters import toolset
-from mcp_client.adapters.stored_results import STORED_BYTES
+from mcp_client.adapters.own_tools import STORED_BYTES
 from mcp_client.catalog import inspection
 from mcp_client.catalog.tool_traits import task_support_of
 from mcp_client.code import interpreter
@@ -140,8 +140,8 @@ def test_an_amount_that_a_docstring_states_is_the_one_in_force(
 
 
 WORDS: dict[tuple[str, str], Any] = {
-    ("adapters/options.py", '"auto", the default'): toolset_options.STRUCTURED,
-    ("adapters/options.py", '"cut", the default'): toolset_options.LARGE_RESULTS,
+    ("adapters/model_tools.py", '"auto", the default'): toolset_options.STRUCTURED,
+    ("adapters/model_tools.py", '"cut", the default'): toolset_options.LARGE_RESULTS,
     ("catalog/tool.py", '"forbidden" (the default)'): task_support_of({}),
     ("validation/strictness.py", "None, the default"): Validation().arguments,
 }

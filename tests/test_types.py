@@ -41,7 +41,7 @@ from mcp_client import (
     sync,
 )
 from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
-from mcp_client.adapters.model_calls import ModelCall
+from mcp_client.adapters.calls import ModelCall
 from mcp_client.approval import Decisions, PendingApproval
 from mcp_client.audit import Audit, AuditTo, OpenCall, Verified, verify_audit
 from mcp_client.auth import FileTokens, TokenStore

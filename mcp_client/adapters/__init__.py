@@ -14,27 +14,20 @@ The modules::
     anthropic.py          Anthropic's Messages
     gemini.py             Google's Gemini
     toolset.py            the base class of all toolsets
-    options.py            the options of a toolset
-    model_tools.py        the tools that a model sees
-    naming.py             names that a provider accepts
-    definitions.py        a tool's input schema as one provider accepts it
-    schema_notes.py       notes on how a schema was changed for a model
+    model_tools.py        the tools that a model sees, and the options of a toolset
+    definitions.py        a tool's input schema as one provider accepts it, in strict mode too
     schema_inlining.py    references inlined
-    schema_merging.py     two schemas as one
+    schema_merging.py     two schemas as one, and notes on how a schema was changed
     schema_subset.py      the subset of JSON Schema that a provider accepts
-    portable_patterns.py  patterns that every provider accepts
-    strict_limits.py      the limits of strict mode
-    model_calls.py        the calls in a model's response
+    portable.py           names and patterns that every provider accepts
+    calls.py              the calls in a model's response, and the response to each
     running.py            makes these calls, and stores their outcomes
-    answers.py            the response to one call
     parts.py              a server's content and instructions as a model sees them
-    stored_results.py     results too large for a model, read in pieces
+    own_tools.py          the tools of this package: search, and reading of large results
     paused.py             model responses that wait for approval
-    tool_search.py        three tools in place of many
     code_mode.py          code mode: one tool that runs a script
     official.py           a session in the shape of the official SDK's
-    official_callbacks.py the callbacks of the official SDK as ``Handlers``
-    official_sdk.py       its errors, and its transports for ``connect``
+    official_sdk.py       its errors, its transports, and its callbacks as ``Handlers``
 """
 
 __all__ = ["PROVIDERS"]

@@ -15,13 +15,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Unpack
 
 from ..catalog.tool import Tool
-from .answers import Answer
-from .definitions import Definition, Dialect
-from .model_calls import RawCall, has, member, typed_entries, unusable
-from .options import ToolsetOptions
+from .calls import Answer, RawCall, has, member, typed_entries, unusable
+from .definitions import Definition, Dialect, RequestLimits
+from .model_tools import ToolsetOptions
 from .parts import Media, Part
 from .schema_subset import Profile
-from .strict_limits import RequestLimits
 from .toolset import Toolset as _Toolset
 from .toolset import declared
 

@@ -20,11 +20,10 @@ from ..code.run_log import RunLog
 from ..code.signatures import signature_of
 from ..connection.call_options import CallOptions
 from ..errors import ConfigError, InvalidArguments, McpError, NotSent
-from .answers import FAILED_HERE, ScriptOutput, ScriptPending, explain_in_script
+from .calls import FAILED_HERE, ModelCall, RawCall, ScriptOutput, ScriptPending, explain_in_script
 from .definitions import Definition, Dialect
-from .model_calls import ModelCall, RawCall
+from .own_tools import DESCRIBE, SEARCH, ToolSearch, own_definitions
 from .parts import ServerContent
-from .tool_search import DESCRIBE, SEARCH, ToolSearch, own_definitions
 
 __all__ = ["CodeSearch", "run_code"]
 

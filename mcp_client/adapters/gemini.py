@@ -19,10 +19,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Unpack
 
 from ..catalog.tool import Tool
-from .answers import Answer
+from .calls import Answer, RawCall, has, listed, member, unusable
 from .definitions import Definition, Dialect
-from .model_calls import RawCall, has, listed, member, unusable
-from .options import ToolsetOptions
+from .model_tools import ToolsetOptions
 from .parts import Media, Part
 from .schema_subset import Profile
 from .toolset import Toolset as _Toolset

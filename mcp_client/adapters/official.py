@@ -29,11 +29,11 @@ from ..errors import CallDenied, CallPending, ConfigError, InvalidArguments, Mcp
 from ..protocol.canonical_json import plain
 from ..runtime.daemon_thread import run_in_thread
 from ..runtime.portal import Blocking
-from .answers import explain
-from .official_callbacks import handlers
+from .calls import explain
 from .official_sdk import (
     INVALID_PARAMS,
     INVALID_REQUEST,
+    handlers,
     official,
     official_error,
     official_error_of,

@@ -18,10 +18,9 @@ from typing import Any, ClassVar, Unpack
 
 from ..catalog.tool import Tool
 from ..runtime.safe_text import safe_text
-from .answers import Answer
+from .calls import Answer, RawCall, has, listed, member, typed_entries, unusable
 from .definitions import Definition, Dialect
-from .model_calls import RawCall, has, listed, member, typed_entries, unusable
-from .options import ToolsetOptions
+from .model_tools import ToolsetOptions
 from .parts import Media, MediaTypes, Part
 from .schema_subset import Profile
 from .toolset import Toolset as _Toolset

@@ -14,11 +14,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Unpack
 
 from ..catalog.tool import Tool
-from .answers import Answer
+from .calls import Answer, RawCall, has, member, typed_entries, unusable
 from .definitions import Definition
-from .model_calls import RawCall, has, member, typed_entries, unusable
+from .model_tools import ToolsetOptions
 from .openai_chat import FILENAME, OPENAI, message
-from .options import ToolsetOptions
 from .parts import Media, Part
 from .toolset import Toolset as _Toolset
 from .toolset import declared

@@ -36,8 +36,7 @@ from ..runtime.callbacks import in_thread
 from ..runtime.storage import MemoryStorage, Object, Storage
 from ..session.journal import JournalRow, journal
 from ..state.calls import KEEP_CLAIM, Claim, calls_in
-from .answers import Answer
-from .model_calls import ModelCall
+from .calls import Answer, ModelCall
 from .parts import Media, Part
 
 __all__ = ["Make", "Resumption", "pause"]

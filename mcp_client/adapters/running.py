@@ -39,8 +39,7 @@ from ..runtime.portal import Blocking
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import Stats
 from ..state import State
-from .answers import FAILED_HERE, Answer, ScriptOutput
-from .model_calls import ModelCall
+from .calls import FAILED_HERE, Answer, ModelCall, ScriptOutput
 
 if TYPE_CHECKING:
     from .toolset import Toolset

@@ -10,7 +10,7 @@ Older dialects are written in the newest one: lists of ``items`` become ``prefix
 ``exclusiveMinimum`` becomes a number. References are followed within the schema only. One that
 leads back to a schema around it is cut: its place accepts any value, or any of the same type.
 
-Every change is noted (``schema_notes``). Members whose names a provider refuses are renamed
+Every change is noted (``Notes``). Members whose names a provider refuses are renamed
 everywhere. Keywords for names by pattern would then match other members, and are removed.
 A provider may refuse patterns that are not portable; these are moved to the description.
 
@@ -30,9 +30,18 @@ from ..protocol.json_pointer import parse, resolve
 from ..protocol.schema_walk import walk
 from ..runtime.safe_text import safe_text
 from ..validation.keyword_shapes import SHAPES, TYPES
-from .naming import legal_members
-from .portable_patterns import is_portable
-from .schema_notes import ANNOTATIONS, NAMED, ONE, SEVERAL, Effect, Notes, Path, described, types_of
+from .portable import is_portable, legal_members
+from .schema_merging import (
+    ANNOTATIONS,
+    NAMED,
+    ONE,
+    SEVERAL,
+    Effect,
+    Notes,
+    Path,
+    described,
+    types_of,
+)
 
 __all__ = ["EMPTY_ITEMS", "clean_data", "clean_text", "inline"]
 

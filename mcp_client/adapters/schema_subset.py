@@ -17,10 +17,20 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from .portable_patterns import is_portable
+from .portable import is_portable
 from .schema_inlining import EMPTY_ITEMS
-from .schema_merging import both, identity_of, is_never, is_of, type_of_value
-from .schema_notes import Effect, Notes, Path, described, types_of
+from .schema_merging import (
+    Effect,
+    Notes,
+    Path,
+    both,
+    described,
+    identity_of,
+    is_never,
+    is_of,
+    type_of_value,
+    types_of,
+)
 
 __all__ = ["OPTIONAL", "Profile", "Unsuitable", "subset"]
 

@@ -17,18 +17,18 @@ from ..connection.call_options import CallOptions, check_context
 from ..errors import McpError
 from ..protocol.schema_walk import copy_of
 from ..runtime.limits import Limits
-from .answers import Answer, ScriptOutput, explain
+from .calls import Answer, ModelCall, RawCall, ScriptOutput, explain, unknown_tool
 from .definitions import Definition, Dialect
-from .model_calls import ModelCall, RawCall, unknown_tool
-from .model_tools import ModelTools
-from .options import (
+from .model_tools import (
     INSTRUCTIONS_CHARS,
     LARGE_RESULTS,
     STRUCTURED,
+    ModelTools,
     ToolsetOptions,
     check_number,
     check_toolset_options,
 )
+from .own_tools import READ, STORED_BYTES, StoredResults
 from .parts import MediaTypes, Part, ServerContent, encodable, instructions_of, shortened
 from .running import (
     MAX_CHARS,
@@ -40,7 +40,6 @@ from .running import (
     char_limits,
     done_on,
 )
-from .stored_results import READ, STORED_BYTES, StoredResults
 
 if TYPE_CHECKING:
     from ..catalog.library import PromptResult, ResourceResult

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from mcp_client import ConfigError
-from mcp_client.adapters.model_calls import arguments_of, listed, unknown_tool, unusable
+from mcp_client.adapters.calls import arguments_of, listed, unknown_tool, unusable
 from tests.support.provider_shapes import (
     ANTHROPIC,
     GEMINI,

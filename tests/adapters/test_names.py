@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.adapters.naming import legal_names
+from mcp_client.adapters.portable import legal_names
 from tests.support.provider_shapes import Provider, every_provider
 from tests.support.schemas import tool_of
 

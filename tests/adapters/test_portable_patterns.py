@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.adapters import openai_chat, openai_responses
-from mcp_client.adapters.portable_patterns import is_portable
+from mcp_client.adapters.portable import is_portable
 from tests.support.properties import examples
 from tests.support.schemas import tool_of
 

@@ -33,7 +33,7 @@ from mcp_client import (
     connect,
     sync,
 )
-from mcp_client.adapters.model_calls import ModelCall
+from mcp_client.adapters.calls import ModelCall
 from mcp_client.errors import (
     AuthError,
     ConnectionLost,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_client.adapters.schema_inlining import clean_data, clean_text, inline
-from mcp_client.adapters.schema_notes import Effect, Notes
+from mcp_client.adapters.schema_merging import Effect, Notes
 
 CASES = Path(__file__).with_name("inlining_cases.jsonl").read_text().splitlines()
 """Each line: a schema, the pattern of names that members may have, what becomes of it, the members'

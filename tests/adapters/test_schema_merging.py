@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_client.adapters import anthropic, gemini, openai_chat
-from mcp_client.adapters.schema_merging import both, either, object_root
-from mcp_client.adapters.schema_notes import Effect, Notes, described
+from mcp_client.adapters.schema_merging import Effect, Notes, both, described, either, object_root
 from tests.support.schemas import tool_of
 from tests.support.timing import grows_linearly
 

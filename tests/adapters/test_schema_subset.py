@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcp_client.adapters.schema_notes import Effect, Notes
+from mcp_client.adapters.schema_merging import Effect, Notes
 from mcp_client.adapters.schema_subset import Profile, Unsuitable, subset
 
 TEXT = {"type": "string"}

@@ -24,9 +24,9 @@ from mcp_client import (
     allow_all,
     sync,
 )
-from mcp_client.adapters.model_calls import ModelCall
+from mcp_client.adapters.calls import ModelCall
+from mcp_client.adapters.own_tools import StoredResults
 from mcp_client.adapters.parts import ServerContent
-from mcp_client.adapters.stored_results import StoredResults
 from tests.support.provider_shapes import (
     ANTHROPIC,
     CHAT,

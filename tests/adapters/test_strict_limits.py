@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.adapters.strict_limits import RequestLimits, exceeded
+from mcp_client.adapters.definitions import RequestLimits, exceeded
 from tests.support.provider_shapes import ANTHROPIC, CHAT, Provider, strict_providers
 from tests.support.schemas import tool_of
 

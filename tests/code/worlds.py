@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_client import Session
-from mcp_client.adapters.answers import explain
+from mcp_client.adapters.calls import explain
 from mcp_client.code.identifiers import Bindings
 from mcp_client.code.run import PausedRun, ScriptResult, run_script
 from mcp_client.code.run_log import RunLog

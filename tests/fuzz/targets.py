@@ -423,7 +423,7 @@ TARGETS = {
     "providers": Target(
         providers,
         (
-            "adapters/model_calls.py",
+            "adapters/calls.py",
             *(f"adapters/{name}.py" for name in adapters.PROVIDERS),
             "adapters/toolset.py",
         ),

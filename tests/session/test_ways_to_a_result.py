@@ -28,7 +28,7 @@ from mcp_client import (
     sync,
 )
 from mcp_client.adapters import anthropic
-from mcp_client.adapters.answers import explain
+from mcp_client.adapters.calls import explain
 from mcp_client.approval.script import Script
 from mcp_client.audit import Audit
 from mcp_client.code.identifiers import Bindings

@@ -1,21 +1,30 @@
-"""Names that a provider accepts, for tools and for their members.
+r"""Names and patterns that every provider accepts.
 
 A changed name contains a digest of the original, so that it does not depend on other tools, and so
 that no two tools share one.
+
+Providers compile the patterns of a schema, each with an engine of its own. One pattern that an
+engine does not know makes the provider refuse the whole request, with the tools of all other
+servers in it. The portable subset has literals, ``.``, sets, ``\d \w \s``, groups, alternatives,
+repeats, ``^`` and ``$``. It has no look-around, no names, references, word boundaries or properties
+of Unicode, and nothing on which the engines differ: ``[`` within a set, ``[^]``, ``\u{...}``,
+``[\w-.]``, ``a++``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 
 from ..protocol.canonical_json import sha256
+from ..validation.ecma_patterns import Untranslatable, check_syntax
 
-__all__ = ["legal_members", "legal_names"]
+__all__ = ["is_portable", "legal_members", "legal_names"]
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_MAX_CHARS = 64
+_MAX_NAME_CHARS = 64
 _DIGEST_CHARS = 8
 
 
@@ -48,8 +57,8 @@ def _unlike(name: str, taken: set[str], letter_first: bool) -> str:
     if letter_first and plain[:1] in "0123456789-":
         plain = f"_{plain}"
     digest = sha256(name)
-    for length in range(_DIGEST_CHARS, _MAX_CHARS):
-        found = f"{plain[: _MAX_CHARS - 1 - length]}_{digest[:length]}"
+    for length in range(_DIGEST_CHARS, _MAX_NAME_CHARS):
+        found = f"{plain[: _MAX_NAME_CHARS - 1 - length]}_{digest[:length]}"
         if found not in taken:  # by design another tool may have it: its name is a server's choice
             return found
     raise AssertionError("a server would have had to find a collision of SHA-256")
@@ -66,12 +75,59 @@ def legal_members(names: Iterable[str], legal: re.Pattern[str]) -> dict[str, str
         digest = sha256(name)
         plain = re.sub(r"[^a-zA-Z0-9_]", "_", name)
         if plain in taken or not legal.fullmatch(plain) or not plain.strip("_"):
-            plain = f"{plain[: _MAX_CHARS - 1 - _DIGEST_CHARS]}_{digest[:_DIGEST_CHARS]}"
+            plain = f"{plain[: _MAX_NAME_CHARS - 1 - _DIGEST_CHARS]}_{digest[:_DIGEST_CHARS]}"
             if not legal.fullmatch(plain):
-                plain = f"_{plain[1 - _MAX_CHARS :]}"
+                plain = f"_{plain[1 - _MAX_NAME_CHARS :]}"
         while plain in taken:
             digest = sha256(digest)
             plain = f"_{digest[:_DIGEST_CHARS]}"
         found[name] = plain
         taken.add(plain)
     return found
+
+
+_ESCAPE = r"\\(?:[dDwWsStnrfv]|x[0-9A-Fa-f]{2}|u(?![Dd][89A-Fa-f])[0-9A-Fa-f]{4}|[!-/:-@\[-`{-~])"
+_LITERAL = r"[^\\^$.*+?()\[\]{}|\ud800-\udfff]"
+_IN_SET = rf"(?:{_ESCAPE}|[^\\\[\]&~|^-])"
+_RANGE = r"(?:\\[xu][0-9A-Fa-f]{2,4}|[^\\\[\]&~|^-])"
+_SET = (
+    rf"\[\^?-?(?:{_RANGE}-{_RANGE}|{_IN_SET}|[&|~](?![&|~])|(?<!\[)\^|(?<!-)-(?=\]))+\]"
+    rf"|\[\^?-\]"
+)
+_TOKEN = re.compile(
+    rf"(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<repeat>(?:[*+?]|\{{\d{{1,4}}(?:,\d{{0,4}})?\}})\??)"
+    rf"|(?P<edge>[\^$|])|(?P<one>\.|{_ESCAPE}|{_SET}|{_LITERAL})"
+)
+_MAX_GROUPS = 50
+_MAX_PATTERN_CHARS = 1_000
+
+
+@lru_cache(maxsize=4096)
+def is_portable(pattern: str) -> bool:
+    """Whether every provider takes ``pattern``."""
+    at = depth = 0
+    may_repeat = False
+    if len(pattern) > _MAX_PATTERN_CHARS:
+        return False
+    while at < len(pattern):
+        token = _TOKEN.match(pattern, at)
+        if token is None:
+            return False
+        at = token.end()
+        match token.lastgroup:
+            case "open":
+                depth += 1
+            case "close":
+                depth -= 1
+            case "repeat" if not may_repeat:
+                return False
+        if not 0 <= depth <= _MAX_GROUPS:
+            return False
+        may_repeat = token.lastgroup in ("close", "one")
+    if depth:
+        return False
+    try:
+        check_syntax(pattern)
+    except Untranslatable:
+        return False
+    return True
