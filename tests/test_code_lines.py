@@ -17,21 +17,21 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4228,  # instructions of servers; official: a session in the shape of the official S
+    "adapters": 4231,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4247,  # `quick`; misspelt options are errors with a suggestion; longer names
     "audit": 3000,  # arguments are left out if the tool is not known; appends in one coroutine
     "auth": 4106,  # options as in approval; longer errors
     "catalog": 4347,  # options as in approval; the meta of lists
-    "cli": 3996,  # pins --name; longer errors
-    "code": 881,  # the record of a run has the tag
-    "config": 2862,  # config files came out of "host"; longer errors
+    "cli": 3987,  # pins --name; longer errors
+    "code": 857,  # the record of a run has the tag
+    "config": 2849,  # config files came out of "host"; longer errors
     "connection": 1609,  # calls wait their turn; the one scope that a CancelToken cancels
     "content": 19,
-    "desk": 1750,
+    "desk": 1746,
     "errors": 200,
     "extensions": 1994,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1332,  # a handler for any notification
-    "host": 2077,  # ttl; Timeouts.gather
+    "host": 2064,  # ttl; Timeouts.gather
     "protocol": 2839,  # the newest revision of one era; a frame is freed before its values
     "runtime": 3811,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1075,  # options as in approval
@@ -40,7 +40,7 @@ CODE_LINES = {
     "stubs": 190,
     "sync": 339,  # one import more, of "config"; session_id, server_response
     "testing": 514,
-    "transports": 4771,  # `catch_up`; session_id, end_session; StreamServer; frees a long line
+    "transports": 4770,  # `catch_up`; session_id, end_session; StreamServer; frees a long line
     "validation": 2617,
     "processes": 1143,  # reads what has arrived, and reaps what is slow to end
 }

@@ -13,11 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..catalog.tool import Tool
-from ..code.identifiers import EXCEPTIONS, Bindings
+from ..code.bindings import EXCEPTIONS, Bindings, signature_of
 from ..code.interpreter import interpreter_version
-from ..code.run import PausedRun, run_script
-from ..code.run_log import RunLog
-from ..code.signatures import signature_of
+from ..code.run import PausedRun, RunLog, run_script
 from ..connection.call_options import CallOptions
 from ..errors import ConfigError, InvalidArguments, McpError, NotSent
 from .calls import FAILED_HERE, ModelCall, RawCall, ScriptOutput, ScriptPending, explain_in_script

@@ -29,6 +29,12 @@ __all__ = ["Definition", "Dialect", "RequestLimits", "Restoration", "exceeded"]
 _log = logging.getLogger("mcp_client")
 _SAME = ("allOf", "anyOf", "oneOf")
 _SAME_ONE = ("if", "then", "else", "not")
+_MAX_MEMBERS = 5_000
+_MAX_LEVELS = 10
+_MAX_VALUES = 1_000
+_MAX_CHARS = 120_000
+_MANY_VALUES, _MAX_VALUES_CHARS = 250, 15_000
+"""The number of values of one ``enum``, above which the characters of its strings are limited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +201,6 @@ def _fits(schema: dict[str, Any], value: Any) -> bool:
     if type(value) is list and "items" in schema:
         return all(_fits(schema["items"], item) for item in value)
     return True
-
-
-_MAX_MEMBERS = 5_000
-_MAX_LEVELS = 10
-_MAX_VALUES = 1_000
-_MAX_CHARS = 120_000
-_MANY_VALUES, _MAX_VALUES_CHARS = 250, 15_000
-"""The number of values of one ``enum``, above which the characters of its strings are limited."""
 
 
 def exceeded(schema: dict[str, Any]) -> str | None:

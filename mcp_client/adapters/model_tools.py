@@ -60,6 +60,7 @@ BUDGET = 20_000
 STRUCTURED: Structured = "auto"
 LARGE_RESULTS: Literal["cut", "keep"] = "cut"
 """The defaults of the options of these names."""
+_MAX_PLACES = 50_000
 
 
 class ToolsetOptions(TypedDict, total=False):
@@ -173,9 +174,6 @@ _CHECKS: dict[str, Any] = {
     "show_images": _check_flag,
     "code": _check_flag,
 }
-
-
-_MAX_PLACES = 50_000
 
 
 class Shape(Protocol):

@@ -81,6 +81,44 @@ _NAMES = f"The tools' names, exactly as {SEARCH} gave them; at most {_MAX_NAMES}
 _NAME = f"The tool's name, exactly as {SEARCH} gave it."
 _ARGUMENTS = "The tool's arguments, as its schema says."
 _PLAIN = Dialect("JSON Schema")
+READ = "read_result"
+STORED_BYTES = 64 * 1024 * 1024
+_LIMIT = 10_000
+_MAX_FIND_CHARS = 1_000
+_MAX_PLACES = 10
+_BESIDE = 200
+"""Characters on either side of what was found."""
+_ENTRY_BYTES = 500
+"""The size of an entry beside its texts."""
+_UNKNOWN = (
+    "No result is stored under this handle. Handles are below results that were too long, "
+    "and the oldest are forgotten."
+)
+_LATER = "It is read from the stored results when the responses are made."
+_ABOUT = (
+    "Read on in a result that was too long to show: characters from an offset on, or the places "
+    "where a text is in it. It runs nothing."
+)
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "handle": {"type": "string", "description": "The handle below the result."},
+        "offset": {
+            "type": "integer",
+            "description": "The character to begin at, counted from 0. Without it, 0.",
+        },
+        "limit": {
+            "type": "integer",
+            "description": f"The most characters to give. Without it, {_LIMIT}.",
+        },
+        "find": {
+            "type": "string",
+            "description": "Give the places of exactly this text, from offset on.",
+        },
+    },
+    "required": ["handle"],
+    "additionalProperties": False,
+}
 
 
 def _of(**properties: dict[str, Any]) -> dict[str, Any]:
@@ -213,46 +251,6 @@ def _names_in(names: Any) -> list[str]:
         except ValueError:
             return [names]
     return list(dict.fromkeys(name for name in listed(names) or () if type(name) is str))
-
-
-READ = "read_result"
-STORED_BYTES = 64 * 1024 * 1024
-_LIMIT = 10_000
-_MAX_FIND_CHARS = 1_000
-_MAX_PLACES = 10
-_BESIDE = 200
-"""Characters on either side of what was found."""
-_ENTRY_BYTES = 500
-"""The size of an entry beside its texts."""
-_UNKNOWN = (
-    "No result is stored under this handle. Handles are below results that were too long, "
-    "and the oldest are forgotten."
-)
-_LATER = "It is read from the stored results when the responses are made."
-_ABOUT = (
-    "Read on in a result that was too long to show: characters from an offset on, or the places "
-    "where a text is in it. It runs nothing."
-)
-_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "handle": {"type": "string", "description": "The handle below the result."},
-        "offset": {
-            "type": "integer",
-            "description": "The character to begin at, counted from 0. Without it, 0.",
-        },
-        "limit": {
-            "type": "integer",
-            "description": f"The most characters to give. Without it, {_LIMIT}.",
-        },
-        "find": {
-            "type": "string",
-            "description": "Give the places of exactly this text, from offset on.",
-        },
-    },
-    "required": ["handle"],
-    "additionalProperties": False,
-}
 
 
 def declaration() -> tuple[str, str, Definition]:

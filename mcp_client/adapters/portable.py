@@ -26,6 +26,20 @@ _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _MAX_NAME_CHARS = 64
 _DIGEST_CHARS = 8
+_ESCAPE = r"\\(?:[dDwWsStnrfv]|x[0-9A-Fa-f]{2}|u(?![Dd][89A-Fa-f])[0-9A-Fa-f]{4}|[!-/:-@\[-`{-~])"
+_LITERAL = r"[^\\^$.*+?()\[\]{}|\ud800-\udfff]"
+_IN_SET = rf"(?:{_ESCAPE}|[^\\\[\]&~|^-])"
+_RANGE = r"(?:\\[xu][0-9A-Fa-f]{2,4}|[^\\\[\]&~|^-])"
+_SET = (
+    rf"\[\^?-?(?:{_RANGE}-{_RANGE}|{_IN_SET}|[&|~](?![&|~])|(?<!\[)\^|(?<!-)-(?=\]))+\]"
+    rf"|\[\^?-\]"
+)
+_TOKEN = re.compile(
+    rf"(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<repeat>(?:[*+?]|\{{\d{{1,4}}(?:,\d{{0,4}})?\}})\??)"
+    rf"|(?P<edge>[\^$|])|(?P<one>\.|{_ESCAPE}|{_SET}|{_LITERAL})"
+)
+_MAX_GROUPS = 50
+_MAX_PATTERN_CHARS = 1_000
 
 
 def legal_names(
@@ -84,22 +98,6 @@ def legal_members(names: Iterable[str], legal: re.Pattern[str]) -> dict[str, str
         found[name] = plain
         taken.add(plain)
     return found
-
-
-_ESCAPE = r"\\(?:[dDwWsStnrfv]|x[0-9A-Fa-f]{2}|u(?![Dd][89A-Fa-f])[0-9A-Fa-f]{4}|[!-/:-@\[-`{-~])"
-_LITERAL = r"[^\\^$.*+?()\[\]{}|\ud800-\udfff]"
-_IN_SET = rf"(?:{_ESCAPE}|[^\\\[\]&~|^-])"
-_RANGE = r"(?:\\[xu][0-9A-Fa-f]{2,4}|[^\\\[\]&~|^-])"
-_SET = (
-    rf"\[\^?-?(?:{_RANGE}-{_RANGE}|{_IN_SET}|[&|~](?![&|~])|(?<!\[)\^|(?<!-)-(?=\]))+\]"
-    rf"|\[\^?-\]"
-)
-_TOKEN = re.compile(
-    rf"(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<repeat>(?:[*+?]|\{{\d{{1,4}}(?:,\d{{0,4}})?\}})\??)"
-    rf"|(?P<edge>[\^$|])|(?P<one>\.|{_ESCAPE}|{_SET}|{_LITERAL})"
-)
-_MAX_GROUPS = 50
-_MAX_PATTERN_CHARS = 1_000
 
 
 @lru_cache(maxsize=4096)

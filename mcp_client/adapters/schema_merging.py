@@ -60,6 +60,16 @@ NAMED = frozenset({"dependentSchemas", "patternProperties", "properties"})
 _MAX_PATHS = 4
 _MAX_PATH_CHARS = 120
 _MAX_DESCRIBED_CHARS = 400
+_MAX_ROOT_CHARS = 2_000
+"""Characters of a keyword's value in a description."""
+_LARGER = frozenset(
+    {*("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), "uniqueItems"}
+)
+_SMALLER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
+_OBJECT = ("properties", "patternProperties", "additionalProperties")
+_ARRAY = ("prefixItems", "items")
+_GROUPS = (("if", "then", "else"), ("contains", "minContains", "maxContains"))
+_ALONE = ("unevaluatedProperties", "unevaluatedItems")
 
 
 class Effect(Enum):
@@ -145,18 +155,6 @@ def described(
         parts.append(f"{keyword}: {text if len(text) <= limit else text[:limit] + '…'}")
     description, added = schema.get("description"), f"({'; '.join(parts)})"
     return {**schema, "description": f"{description} {added}" if description else added}
-
-
-_MAX_ROOT_CHARS = 2_000
-"""Characters of a keyword's value in a description."""
-_LARGER = frozenset(
-    {*("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), "uniqueItems"}
-)
-_SMALLER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
-_OBJECT = ("properties", "patternProperties", "additionalProperties")
-_ARRAY = ("prefixItems", "items")
-_GROUPS = (("if", "then", "else"), ("contains", "minContains", "maxContains"))
-_ALONE = ("unevaluatedProperties", "unevaluatedItems")
 
 
 def is_never(schema: Any) -> bool:

@@ -10,17 +10,15 @@
     description.py       a tool in full: its arguments, and an example of a call
     tool_arguments.py    the arguments of a tool, as ``key=value`` words and as a line of types
     run_command.py       ``run``: a script of the user in the sandbox of scripts of models
-    confirm_command.py   ``confirm``: an approval of a config file's servers, without a terminal
+    decide.py            ``desk`` and ``confirm``: approvals for other programs and commands
     file_commands.py     the commands that work on files: stubs, audit, decisions, pins, servers
     login.py             ``login`` and ``logout``
     doctor.py            ``doctor``: how a server behaves, and what is wrong with it
     doctor_report.py     what ``doctor`` found, as text
-    desk_command.py      ``desk``: the approval page for other programs and commands
     shell.py             ``shell``: one session for many commands
     completion.py        ``completion``: a script for bash, zsh or fish
     screen.py            colours, tables, bars and pictures
-    standard_input.py    standard input that a signal can interrupt, and the terminal
     output.py            standard output and standard error
     exits.py             exit codes, and errors as text or JSON
-    signals.py           Ctrl-C, SIGTERM and SIGHUP
+    signals.py           standard input, the terminal, and Ctrl-C, SIGTERM and SIGHUP
 """

@@ -109,8 +109,7 @@ def _run_command(options: Namespace) -> int:
     import anyio
 
     from .output import log_to_stderr
-    from .signals import until_ended
-    from .standard_input import find_terminal
+    from .signals import find_terminal, until_ended
 
     find_terminal(options)
     log_to_stderr()

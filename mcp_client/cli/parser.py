@@ -315,7 +315,7 @@ def _add_file_commands(commands: Any) -> None:
     known.add_argument("--config", metavar="FILE", help="this file instead of those found")
     _add_state(known)
     about = "show what a config file starts, and store an approval of it"
-    confirm = add("confirm", about, module="confirm_command")
+    confirm = add("confirm", about, module="decide")
     confirm.add_argument("config", metavar="CONFIG", help="the config file")
     confirm.add_argument("server", metavar="SERVER", nargs="?", help="this server of it")
     about = "approve what was shown with this fingerprint"
@@ -337,7 +337,7 @@ def _add_file_commands(commands: Any) -> None:
     script = add("completion", "print a script that completes commands", module="completion")
     script.add_argument("shell", choices=("bash", "zsh", "fish"), help="source what is printed")
     about = "serve a page that decides the calls of other programs"
-    _add_state(add("desk", about, module="desk_command"))
+    _add_state(add("desk", about, module="decide"))
 
 
 def _add_state(command: argparse.ArgumentParser, about: str = "the store of decisions") -> None:

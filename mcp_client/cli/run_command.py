@@ -8,15 +8,14 @@ from typing import Any
 
 import anyio
 
-from ..code.identifiers import Bindings
+from ..code.bindings import Bindings, signature_of
+from ..code.interpreter import as_text
 from ..code.run import PausedRun, ScriptResult, run_script
-from ..code.signatures import signature_of
-from ..code.values import as_text
 from ..errors import CallDenied, McpError
 from .exits import DONE, REFUSED, TOOL_FAILED, UsageError, in_shell
 from .output import note, print_document, print_json, print_text
 from .session import open_session
-from .standard_input import standard_input
+from .signals import standard_input
 
 __all__ = ["run"]
 

@@ -35,7 +35,7 @@ from .output import (
     save_content,
 )
 from .session import open_session
-from .standard_input import standard_input, stdin_lines
+from .signals import standard_input, stdin_lines
 from .tool_arguments import arguments_of, check_names, missing_names, signature_parts
 
 __all__ = [

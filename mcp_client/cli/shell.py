@@ -39,8 +39,7 @@ from .output import note, print_document, print_json
 from .parser import parsed, place_of_command, session_options
 from .session import open_session, state_file
 from .session_commands import numbered
-from .signals import until_ctrl_c
-from .standard_input import stdin_bytes
+from .signals import stdin_bytes, until_ctrl_c
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

@@ -159,7 +159,7 @@ def secret_of(value: str, option: str) -> str:
             raise UsageError(f"{option}: the environment variable {rest!r} is not set")
         return found
     if kind == "keyring" or (kind == "file" and rest):
-        from ..config.secret_source import secret_of as held_by
+        from ..config.security import secret_of as held_by
         from ..config.values import Unset
 
         try:

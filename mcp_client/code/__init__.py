@@ -27,15 +27,12 @@ approved. If the host is killed, a script that computes runs on for up to 20 sec
 login counts for ``Timeouts(script=)``.
 
 **Waiting for people.** With ``ApprovalQueue(wait=0)`` a run is paused if every call that it waits
-for waits for approval (see ``run`` and ``run_log``). ``Toolset.resume`` continues it in any process
+for waits for approval (see ``run``). ``Toolset.resume`` continues it in any process
 that has the state.
 
 The modules::
 
-    run.py          one run of a script: each call passes the gate
-    run_log.py      the results that a run has received, so that another process can continue it
-    interpreter.py  the process in which a script runs
-    signatures.py   the tools as typed Python
-    identifiers.py  the names of servers and tools in a script
-    values.py       the values that pass between a script and the host
+    run.py          one run of a script: each call passes the gate; the log to continue it elsewhere
+    interpreter.py  the process in which a script runs, and the values that pass to and from it
+    bindings.py     the names of servers and tools in a script, and the tools as typed Python
 """

@@ -12,17 +12,23 @@ and ends the turn at once: a script cannot catch it, nor any other end of that k
 Each script has a process to itself, so that none waits until a person has decided about another. If
 this process is killed, a script that waits ends with it, and one that computes within the limit
 between two calls.
+
+The values that pass between a script and the host are plain JSON, within bounds. A value of a
+script can share its parts, so that a few bytes become more than a host can write. They are counted
+as they are written.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import os
 import signal
 import sys
 import sysconfig
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -31,8 +37,7 @@ from ..catalog.tool import Tool
 from ..errors import ConfigError, InvalidArguments
 from ..protocol.canonical_json import canonical, object_of, sha256
 from ..runtime.limits import Limits, seconds_text
-from .identifiers import EXCEPTIONS, Bindings, arguments_of
-from .values import as_plain, as_text, parsed_arguments
+from .bindings import EXCEPTIONS, Bindings, arguments_of
 
 if TYPE_CHECKING:
     import pydantic_monty as monty
@@ -46,7 +51,11 @@ __all__ = [
     "Settled",
     "Stop",
     "Turn",
+    "as_plain",
+    "as_text",
     "interpreter_version",
+    "parsed_arguments",
+    "sendable",
 ]
 
 _starting = threading.Lock()
@@ -54,8 +63,13 @@ _TURN_SECONDS = 20.0
 """Seconds that a script computes between two calls, at most."""
 _MAX_SUSPENSIONS = 1_000_000
 _MAX_TRACEBACK_CHARS = 6_000
+_MAX_ARGUMENT_CHARS = 4_000_000
+_MAX_VALUES = 200_000
+_MAX_LEVELS = 128
+_LISTS = (list, tuple, set, frozenset)
 _NEEDED = 'code mode needs the package pydantic-monty: pip install "mcp-client-host[code]"'
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_AT_ONCE = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
 _SCRIPT_FILE = "<python-input-1>"
 _BUILTINS = (
     *("abs", "all", "any", "bin", "bool", "bytes", "chr", "complex", "dict", "divmod", "enumerate"),
@@ -221,7 +235,7 @@ class Interpreter:
             self._killed = self._killed or stop
             if self._process is not None:
                 with contextlib.suppress(OSError):
-                    _kill(self._process)
+                    os.kill(self._process, _AT_ONCE)
                 self._process = None
 
     def close(self) -> None:
@@ -312,9 +326,8 @@ class Interpreter:
             return _raising(snapshot, "TypeError", f"{name}() takes keyword arguments only")
         number = len(self._ids) + 1
         if number > self._limits.script_calls:
-            self.kill(
-                _limit("script_calls", f"it made more than {self._limits.script_calls:,} calls")
-            )
+            most = self._limits.script_calls
+            self.kill(_limit("script_calls", f"it made more than {most:,} calls"))
             return lambda: None
         self._calls[snapshot.call_id], self._ids[number] = number, snapshot.call_id
         line = self._line(snapshot.position)
@@ -333,23 +346,21 @@ class Interpreter:
         return lambda: snapshot.resume(value=tool)
 
     def _line(self, position: Any) -> int | None:
-        if position.filename != _SCRIPT_FILE:
-            return None
         before = self._code.encode("utf-8", "replace")[: position.start]
-        return before.count(b"\n") + 1
+        return before.count(b"\n") + 1 if position.filename == _SCRIPT_FILE else None
 
     # ------------------------------------------------------------------ its end
 
     def _complete(self, value: Any, turn: Turn) -> None:
         if value is None:
             return
-        turn.text, is_too_long = as_text(value, self._limits.script_output - self._chars)
+        most = self._limits.script_output
+        turn.text, is_too_long = as_text(value, most - self._chars)
         if is_too_long:
-            most = self._limits.script_output
             text = f"its last expression and what it printed have more than {most:,} characters"
             turn.stop = _limit("script_output", text)
         else:  # the value itself may have more than can be written
-            turn.value = as_plain(value, self._limits.script_output)
+            turn.value = as_plain(value, most)
 
     def _ended(self, error: Any, turn: Turn) -> None:
         """Note the end of the process or the script, by ``error``."""
@@ -361,14 +372,14 @@ class Interpreter:
                 self._process = None
             turn.stop = Stop("crashed", "the process that ran it ended by itself")
             return
-        said, inner = str(error), error.exception()
-        if isinstance(inner, MemoryError) and "memory limit exceeded" in said:
+        text, inner = str(error), error.exception()
+        if isinstance(inner, MemoryError) and "memory limit exceeded" in text:
             most = self._limits.script_memory
             turn.stop = _limit("script_memory", f"it used more than {most:,} bytes of memory")
-        elif isinstance(inner, TimeoutError) and "time limit exceeded" in said:
+        elif isinstance(inner, TimeoutError) and "time limit exceeded" in text:
             seconds = seconds_text(min(self._seconds, _TURN_SECONDS))
             turn.stop = Stop("script", f"it computed for more than {seconds} (Timeouts.script)")
-        text = error.display() if hasattr(error, "display") else said
+        text = error.display() if hasattr(error, "display") else text
         turn.error = _cut(text.replace(f'"{_SCRIPT_FILE}"', '"script"'))
 
 
@@ -397,8 +408,89 @@ def _cut(text: str) -> str:
     return f"{text[:half]}\n[...]\n{text[-half:]}"
 
 
-def _kill(process: int) -> None:
-    if sys.platform == "win32":
-        os.kill(process, signal.SIGTERM)  # which ends it at once there
-    else:
-        os.kill(process, signal.SIGKILL)
+class _TooLong(Exception):
+    """An error: the value has more characters than are left."""
+
+
+class _Budget:
+    """Copies values into plain JSON, until that takes more than ``chars``."""
+
+    def __init__(self, chars: int, *, exactly: bool) -> None:
+        """Unless ``exactly``, a text replaces each value that JSON does not have."""
+        self._left, self._values = chars, _MAX_VALUES
+        self._exactly = exactly
+
+    def plain(self, value: Any, level: int = 0) -> Any:
+        self._left -= 2 + (len(value) if type(value) is str else 0)
+        self._values -= 1
+        if self._left < 0 or self._values < 0 or level > _MAX_LEVELS:
+            raise _TooLong
+        kind = type(value)
+        if isinstance(value, Mapping):
+            return dict(self._members(value, level))
+        if kind is list or kind is tuple or (kind in _LISTS and not self._exactly):
+            return [self.plain(item, level + 1) for item in value]
+        if self._exactly or kind in (str, bool, type(None)):
+            return value
+        if kind is int:
+            return value if value.bit_length() <= 1_024 else "<int>"
+        if kind is float:
+            return value if math.isfinite(value) else str(value)
+        return f"<{getattr(value, 'name', None) or kind.__name__}>"
+
+    def _members(self, value: Mapping[Any, Any], level: int) -> Iterator[tuple[Any, Any]]:
+        for key, item in value.items():
+            name = key if type(key) is str or self._exactly else str(self.plain(key, level + 1))
+            self._left -= len(name) if type(name) is str else 0
+            yield name, self.plain(item, level + 1)
+
+
+def parsed_arguments(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call, with lists for tuples.
+
+    Raises ``InvalidArguments`` for those that are too long; what else is not JSON is for the call
+    to refuse.
+    """
+    try:
+        plain: dict[str, Any] = _Budget(_MAX_ARGUMENT_CHARS, exactly=True).plain(value)
+        return plain
+    except _TooLong:
+        raise InvalidArguments(
+            f"the arguments take more than {_MAX_ARGUMENT_CHARS:,} characters, or have more than "
+            f"{_MAX_VALUES:,} values or {_MAX_LEVELS} levels"
+        ) from None
+
+
+def as_plain(value: Any, chars: int) -> Any:
+    """Return a script's last expression as plain JSON, with texts for what JSON does not have.
+
+    Raises ``ValueError`` if that takes more than ``chars`` characters.
+    """
+    try:
+        return _Budget(chars, exactly=False).plain(value)
+    except _TooLong:
+        raise ValueError(f"it takes more than {chars:,} characters") from None
+
+
+def as_text(value: Any, chars: int) -> tuple[str, bool]:
+    """Return a script's last expression for a model, and whether it is too long.
+
+    A text is unchanged; anything else is JSON. It is empty if it has more than ``chars``
+    characters.
+    """
+    try:
+        plain = as_plain(value, chars)
+    except ValueError:
+        return "", True
+    text = plain if type(plain) is str else json.dumps(plain, ensure_ascii=False)
+    return (text, False) if len(text) <= chars else ("", True)
+
+
+def sendable(value: Any) -> Any:
+    """Return ``value``, plain JSON of a server, without lone surrogates."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.loads(text.encode("utf-8", "replace"))
+    return value

@@ -1,24 +1,27 @@
 """Run a script once: each call that it makes passes the gate, as any other call does.
 
 The calls that a script makes before it waits are sent side by side, and it receives their results
-one at a time, in the order in which they end. That order is noted. So a run that waits for a person
-can continue in another process: the script runs from its start, receives the noted results in the
-same order, and nothing is sent before it has come to where it was. Its calls until then have to be
-the noted ones; otherwise the run does not continue.
+one at a time, in the order in which they end. ``RunLog`` stores them in that order. So a run that
+waits for a person can continue in another process: the script runs from its start, receives the
+logged results in the same order, and nothing is sent before it has come to where it was. Its calls
+until then have to be the logged ones; otherwise the run does not continue. No state of the
+interpreter is stored. It could not be distinguished from a forged one, and would bring limits of
+its own.
 
 A call is made once at most: it has the idempotency key ``<run>/<number>`` if the target has a
-journal of calls, and a noted call is not made again.
+journal of calls, and a logged call is not made again.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import uuid
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from anyio.lowlevel import RunVar
@@ -26,11 +29,12 @@ from anyio.lowlevel import RunVar
 from ..approval.script import Script
 from ..catalog.call_context import ModelArguments, is_storable
 from ..connection.call_options import CallOptions
-from ..connection.cancellation import CancelToken, cancelled_by
+from ..connection.cancellation import cancelled_by
 from ..errors import (
     CallDenied,
     CallPending,
     CallTimeout,
+    ConfigError,
     InvalidArguments,
     InvalidSchema,
     McpError,
@@ -42,11 +46,21 @@ from ..runtime.daemon_thread import limiter_of, run_in_thread
 from ..runtime.event_loop import current
 from ..runtime.limits import seconds_text
 from ..runtime.pausable_clock import PausableClock, script_clock
+from ..runtime.version import __version__
 from ..session.journal import journal, note_use
-from .identifiers import Bindings
-from .interpreter import CLOSED, AskedCall, Failure, Interpreter, Returned, Settled, Stop, Turn
-from .run_log import RunLog
-from .values import sendable
+from .bindings import EXCEPTIONS, Bindings
+from .interpreter import (
+    CLOSED,
+    AskedCall,
+    Failure,
+    Interpreter,
+    Returned,
+    Settled,
+    Stop,
+    Turn,
+    interpreter_version,
+    sendable,
+)
 
 if TYPE_CHECKING:
     from ..audit.entry import AuditEntry
@@ -54,12 +68,17 @@ if TYPE_CHECKING:
     from ..session.session import Session
     from ..session.session_options import ForScripts
 
-__all__ = ["PausedRun", "ScriptResult", "run_script"]
+__all__ = ["PausedRun", "Received", "RunLog", "ScriptResult", "run_script"]
 
 _log = logging.getLogger("mcp_client")
 _THREADS = 64
 _CLOSE_SECONDS = 5.0
 _MAX_ERROR_CHARS = 4_000
+_MAX_HELD_CHARS = 8_000_000
+_SENT_NOTHING = (
+    "this attempt sent nothing. What the script called before the pause stays done: tell the model "
+    "so before it writes another one"
+)
 _FAILED_HERE = "The call failed in the program that runs the tools. It may have run."
 
 T = TypeVar("T")
@@ -68,6 +87,9 @@ _UNSENT = "CallDenied", "InvalidArguments"
 _NOT_AWAITED = "Calls that it did not wait for and that were not made: {}. Use await."
 _CUT_OFF = (
     "Calls that it did not wait for and that were cancelled: {}. They may have run. Use await."
+)
+_TOO_LONG = (
+    "it needed more than {} (Timeouts.script), without the time that people needed to decide"
 )
 _NO_OUTPUT = "The script ended without output: print the values that you need."
 _threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.scripts")
@@ -130,7 +152,7 @@ async def run_script(
     script, ``InvalidArguments`` if the key was used for another script, and what ends a run that
     no script can know of, such as ``CallCancelled`` by a token.
     """
-    own = cast("dict[str, Any]", dict(options))
+    own = options.copy()
     key = own.pop("idempotency_key", None)
     code = code.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace").decode()
     is_resumed = run_log is not None
@@ -139,7 +161,7 @@ async def run_script(
         id = uuid.uuid4().hex if key is None else sha256(canonical([key, code]))[:32]
         run_log = RunLog.of(id, code)
     run_log.check(code)
-    run = _Run(target, tools, code, run_log, options=cast("CallOptions", own), explain=explain)
+    run = _Run(target, tools, code, run_log, options=own, explain=explain)
     whose = options.get("context"), options.get("tag")
     audit = run.target.audit
     record = None if audit is None else audit.run(Script(run_log.id, code), *whose)
@@ -148,7 +170,9 @@ async def run_script(
     try:
         if key is not None and not is_resumed and run.is_keyed:
             await note_use(run.target.paused, key, "run_code", code, options.get("context"))
-        async with cancelled_by(options.get("cancel"), _cancelled):
+        async with cancelled_by(
+            options.get("cancel"), lambda it: it._error("", "run_code", sent=True)
+        ):
             found = await run.run()
     except BaseException as error:
         run.target.end_run(run_log.id)
@@ -176,10 +200,6 @@ async def _close(record: AuditEntry, found: ScriptResult | PausedRun) -> None:
         await record.over("script_error", error=kind)
     else:
         await record.over()
-
-
-def _cancelled(token: CancelToken) -> McpError:
-    return token._error("", "run_code", sent=True)
 
 
 class _Run:
@@ -228,12 +248,8 @@ class _Run:
             with clock.scope(clock.now() + self._seconds):
                 turn = await self._turns()
                 return self._paused() if turn is None else self._result(turn)
-            why = (
-                f"it needed more than {seconds_text(self._seconds)} (Timeouts.script), without the "
-            )
-            return self._result(
-                Turn(stop=Stop("script", f"{why}time that people needed to decide"))
-            )
+            why = _TOO_LONG.format(seconds_text(self._seconds))
+            return self._result(Turn(stop=Stop("script", why)))
         finally:
             script_clock.reset(token)
             await self._close()
@@ -295,18 +311,14 @@ class _Run:
         """Make one call. Raises ``CallPending`` only."""
         tool, run = call.tool, self._run_log.id
         script = Script(run, self._code, call.number - 1, call.line)
-        options = cast("dict[str, Any]", dict(self._options))
+        options = self._options.copy()
         if self.is_keyed:
             options["idempotency_key"] = f"{run}/{call.number}"
         try:
             if call.problem is not None:
                 raise call.problem
-            result = await self.target.call(
-                tool.qualified_name,
-                ModelArguments(call.arguments),
-                cast("CallOptions", options),
-                script,
-            )
+            arguments = ModelArguments(call.arguments)
+            result = await self.target.call(tool.qualified_name, arguments, options, script)
         except CallPending:
             raise
         except McpError as error:
@@ -375,3 +387,114 @@ def _kind(error: McpError) -> str:
         case InvalidArguments() | InvalidSchema() | UnknownTool():
             return "InvalidArguments"
     return "CallFailed"
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A result that the script received of one call."""
+
+    number: int
+    digest: str
+    """The digest of the call."""
+    settled: Settled
+
+    def check(self, call: AskedCall | None) -> None:
+        """Raise ``ConfigError`` unless ``call`` is the one that was answered."""
+        if call is None or call.digest != self.digest:
+            raise ConfigError(
+                "the script ran differently than before its pause, or a tool that it had "
+                f"called is defined otherwise now; {_SENT_NOTHING}"
+            )
+
+    def without_value(self) -> Received:
+        """Return the same without the value that the call returned."""
+        return self if isinstance(self.settled, Failure) else replace(self, settled=Returned(None))
+
+
+@dataclass(slots=True)
+class RunLog:
+    """The log of a script's run up to its present point."""
+
+    id: str
+    """The id of the run."""
+    code: str
+    """A digest of the script."""
+    release: str
+    """The releases of this package and of the interpreter: another one may run a script
+    otherwise."""
+    answers: list[Received] = field(default_factory=list)
+    chars: int = 0
+    """The size of the results, as JSON text."""
+
+    @classmethod
+    def of(cls, id: str, code: str) -> RunLog:
+        """Return the log of a run that begins."""
+        return cls(id, sha256(code), _release())
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the results are held. Those of a run that cannot be stored would fill memory."""
+        return self.chars <= _MAX_HELD_CHARS
+
+    def note(self, call: AskedCall, settled: Settled) -> None:
+        """Note a result that the script receives now."""
+        if self.is_whole:
+            self.chars += _size(settled)
+            if not self.is_whole:
+                self.answers = [one.without_value() for one in self.answers]
+        received = Received(call.number, call.digest, settled)
+        self.answers.append(received if self.is_whole else received.without_value())
+
+    def check(self, code: str) -> None:
+        """Raise ``ConfigError`` unless it is a run of this script, by this release."""
+        if self.code != sha256(code):
+            raise ConfigError(f"this run was paused with another script; {_SENT_NOTHING}")
+        if self.release != _release():
+            raise ConfigError(
+                f"this run was paused by another release ({self.release}) and cannot go on with "
+                f"{_release()}; {_SENT_NOTHING}"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the run as JSON; its results are None if they are too large to be stored."""
+        answers = [[one.number, one.digest, _written(one.settled)] for one in self.answers]
+        members = {"id": self.id, "code": self.code, "release": self.release}
+        return {**members, "answers": answers if self.is_whole else None}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> RunLog:
+        """Raise ``ConfigError`` for anything that ``to_json`` does not give."""
+        try:
+            answers = [
+                Received(int(number), str(digest), _parsed(settled))
+                for number, digest, settled in value["answers"]
+            ]
+            chars = sum(_size(one.settled) for one in answers)
+            names = str(value["id"]), str(value["code"]), str(value["release"])
+            return cls(*names, answers, chars)
+        except (LookupError, TypeError, ValueError):
+            raise ConfigError("the stored log of a paused script cannot be read") from None
+
+
+def _release() -> str:
+    return f"mcp-client-host {__version__}, pydantic-monty {interpreter_version()}"
+
+
+def _size(settled: Settled) -> int:
+    value = settled.message if isinstance(settled, Failure) else settled.value
+    return len(value) if isinstance(value, str) else len(json.dumps(value))
+
+
+def _written(settled: Settled) -> dict[str, Any]:
+    if isinstance(settled, Returned):
+        return {"value": settled.value}
+    return {"kind": settled.kind, "message": settled.message}
+
+
+def _parsed(value: Mapping[str, Any]) -> Settled:
+    if "value" in value:
+        return Returned(value["value"])
+    kind, message = value["kind"], value["message"]
+    if kind not in EXCEPTIONS or type(message) is not str:
+        raise ValueError("it is not an exception of a script")
+    return Failure(kind, message)

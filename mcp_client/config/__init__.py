@@ -9,10 +9,8 @@
     text.py             JSON, JSON with comments, and TOML, with line numbers
     fields.py           the fields of a server, and their problems
     server.py           one server, from the fields of any program
-    sandbox.py          the sandbox of a server
-    login.py            the login at a server
+    security.py         the sandbox, the login and the secrets of a server
     values.py           variables, inputs and other files in values
-    secret_source.py    secrets named by their place
     server_config.py    ``ServerConfig``: a server with its own options
     starting.py         a server on its way to be started, and the request for it
     start_warnings.py   warnings about such a server

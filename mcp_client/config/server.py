@@ -22,9 +22,8 @@ from ..runtime.limits import Timeouts
 from ..runtime.safe_text import invisible, safe_text
 from ..transports.stdio import StdioServer
 from .fields import Fields, ParsedFile, listed
-from .login import read_login
 from .programs import OWN, as_own
-from .sandbox import GivenSandbox, own_sandbox, vscode_sandbox
+from .security import GivenSandbox, own_sandbox, read_login, vscode_sandbox
 from .server_config import ServerConfig
 from .text import KeyPath, OutOfRange
 from .values import LOADERS, Expanded, SecretReference, Unset, env_values, is_within, values_of
@@ -143,7 +142,7 @@ class Launch:
 
         This waits for a person if the keyring has to be unlocked. Raises ``ConfigError``.
         """
-        from .secret_source import Secrets
+        from .security import Secrets
 
         put_in = Secrets(self.parsed).put_into
         login = None if self.login is None else put_in(self.login)

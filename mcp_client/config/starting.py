@@ -29,15 +29,14 @@ from ..processes.executables import environment_of, find_executable
 from ..protocol.canonical_json import sha256
 from ..runtime.limits import Timeouts
 from ..transports.http_options import shown
-from .sandbox import GivenSandbox
+from .security import GivenSandbox
 from .server import Launch, read_server
 from .server_config import ServerConfig
 from .start_warnings import warnings_of
 from .values import Expanded, Files, followed, values_of
 
 if TYPE_CHECKING:
-    from ..sandbox.grants import Grants
-    from ..sandbox.sandbox import Sandbox
+    from ..sandbox.sandbox import Grants, Sandbox
 
 __all__ = ["Looked", "Start", "start_request"]
 
@@ -206,7 +205,7 @@ def confinement(launch: Launch, sandbox: Sandbox | None) -> Confined | None:
         sandbox = launch.sandbox.made()
     if sandbox is None:
         return None
-    from ..sandbox.grants import Grants
+    from ..sandbox.sandbox import Grants
 
     env = environment_of({**launch.env_of_file, **values_of(launch.env)})
     cwd = None if launch.cwd is None else launch.cwd.value

@@ -8,7 +8,7 @@ A project's file chooses the paths of its files of variables, so they are read w
 about to be asked whether its server may be started, and not before; each once, and all of them
 within one budget. They must be below the project's directory or the person's home: anywhere else a
 path may lead to another machine, to a device or to other users' files. The same applies to the
-files of ``${file:PATH}``. They and the keyring's entries are secrets: see ``secret_source``.
+files of ``${file:PATH}``. They and the keyring's entries are secrets: see ``security``.
 """
 
 from __future__ import annotations

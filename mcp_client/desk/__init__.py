@@ -5,11 +5,9 @@
     page.py      ``ApprovalPage``: the requests of a queue on a web page
     serve.py     the page alone, on this machine: ``serve_desk``
     http.py      headers, form fields, the decision in them, and refusals
-    document.py  the page around the requests
-    inbox.py     the lists: pending requests, what was decided, logins on another device
+    inbox.py     the page and its lists: pending requests, what was decided, logins elsewhere
     card.py      one request
-    subject.py   what a request is about, in a few words
-    several.py   several requests decided at once
+    subject.py   what a request is about, in a few words; several requests decided at once
     markup.py    HTML in which foreign text stays text
 """
 

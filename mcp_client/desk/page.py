@@ -18,7 +18,7 @@ form that they send has neither the token nor the origin that a decision needs. 
 and models is escaped, and invisible characters are spelled out. A decision names its requests by
 random ids, and each is decided once, so that sending it again does nothing.
 
-**Several at once:** see ``several``.
+**Several at once:** see ``subject``.
 
 **Live.** Each stream of server-sent events ends after some seconds, and the browser opens another:
 ``authorize`` is called again and a server can stop.
@@ -43,7 +43,6 @@ from ..errors import ConfigError, McpError, NotPending
 from ..runtime.callbacks import in_thread, invoke_callback, is_async
 from ..runtime.watch import Watch
 from .card import card, part, was, whole
-from .document import document, list_of, message, page_of
 from .http import (
     Refused,
     check_extra,
@@ -57,9 +56,19 @@ from .http import (
     static,
     whole_number,
 )
-from .inbox import View, decided_list, in_order, login_list, mark_of
+from .inbox import (
+    View,
+    decided_list,
+    document,
+    in_order,
+    list_of,
+    login_list,
+    mark_of,
+    message,
+    page_of,
+)
 from .markup import Html, joined
-from .several import Signer, check_several, proof_of_opening, proof_of_row, question
+from .subject import Signer, check_several, proof_of_opening, proof_of_row, question
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -122,9 +131,7 @@ class ApprovalPage:
         check_extra("ApprovalPage", "starlette")
         self._queue = queue
         self._streams = weakref.WeakSet[Watch[Any]]()
-        self._authorize = authorize
-        self._visible = visible
-        self._shows = show_context
+        self._authorize, self._visible, self._shows = authorize, visible, show_context
         self._has_warned = False
         secret = secret or queue.secret("page")
         self._is_own_secret = secret is None
@@ -313,13 +320,9 @@ class ApprovalPage:
         """Return all of one request, or the rest of one of its texts."""
         name, start = query.get("part", [""])[-1], whole_number(query, "from")
         proofs = self._proofs(person, pending)
-        body = await in_thread(
-            lambda: (
-                part(pending, name, start, **proofs)
-                if name
-                else whole(pending, context=self._shows, **proofs)
-            )
-        )
+        rest = partial(part, pending, name, start, **proofs)
+        all = partial(whole, pending, context=self._shows, **proofs)
+        body = await in_thread(rest if name else all)
         if body is None:
             raise Refused(404, "The request does not have this part.")
         return respond(document(body, above="../"))
@@ -427,14 +430,9 @@ class _Events:
     async def _event(self) -> str:
         page, person = self._page, self._person
         pending, decided = await page._pending(person), await page._decided(person)
-        return json.dumps(
-            {
-                "ids": [one.id for one in pending],
-                "decided": decided[-1].id if decided else "",
-                "logins": mark_of(await page._logins(person)),
-                "token": page._token(person),
-            }
-        )
+        ids, last = [one.id for one in pending], decided[-1].id if decided else ""
+        logins, token = mark_of(await page._logins(person)), page._token(person)
+        return json.dumps({"ids": ids, "decided": last, "logins": logins, "token": token})
 
 
 def _asked(one: PendingApproval | DecidedApproval | DeviceLogin) -> Any:

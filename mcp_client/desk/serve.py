@@ -32,8 +32,8 @@ from ..runtime.callbacks import in_thread, is_async
 from ..runtime.daemon_thread import NoThread, start_thread
 from ..runtime.event_loop import Backend, current
 from ..runtime.urls import is_loopback
-from .document import document, message
 from .http import check_extra, path_of, respond, static
+from .inbox import document, message
 from .page import ApprovalPage, Receive, Scope, Send, Visible
 
 if TYPE_CHECKING:

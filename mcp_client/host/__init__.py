@@ -8,12 +8,10 @@ The names for config files are in ``mcp_client.config``.
     options.py          the options of a host
     server.py           the life of one server: started, listed, lost, restarted, closed
     status.py           how each server is doing, and why its tools are missing
-    tools.py            the tools of all servers, and the calls that scripts make of them
-    availability.py     whether the tools of a server are listed that cannot be asked now
-    listing.py          the tools of one server, kept up to date
+    offers.py           the tools, resources, prompts and skills of all servers
+    listing.py          the tools of one server, up to date; whether they are the host's now
     naming.py           what each tool is called
     directory.py        the tools by their qualified names
-    library.py          the resources, prompts and skills of all servers
     from_config.py      ``Host.from_config``, ``Host.reload`` and ``watch=True``
 """
 

@@ -19,7 +19,7 @@ from ..catalog.finding import Finding, Rejected
 from ..catalog.tool import Tool, ToolList
 from ..errors import UnknownTool
 from ..runtime.safe_text import safe_text
-from .availability import how_listed
+from .listing import how_listed
 from .naming import Names
 from .status import may_become_available, why_unavailable
 

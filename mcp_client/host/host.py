@@ -31,12 +31,11 @@ from ..runtime.storage import Storage
 from ..runtime.watch import Watch
 from ..session.session import Session
 from .directory import Entry
-from .library import LibraryOfHost
 from .naming import Names, naming_of
+from .offers import HostTools, HostToolWatch, LibraryOfHost, ScriptsOfHost
 from .options import HostOptions, SharedOptions, names_of
 from .server import HostedServer
 from .status import ServerStatus, StatusEvents, StatusWatch
-from .tools import HostTools, HostToolWatch, ScriptsOfHost
 
 if TYPE_CHECKING:
     from ..approval.decision import ApprovalHook, Policy

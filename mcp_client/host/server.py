@@ -32,8 +32,7 @@ from ..runtime.backoff import Backoff, chance
 from ..runtime.event_loop import Backend, Handle, LoopEvent
 from ..session.connect import Connecting
 from ..session.session import Session
-from .availability import Downtime, how_to_list, offers_tools, refusal_of
-from .listing import ServerListing
+from .listing import Downtime, ServerListing, how_to_list, offers_tools, refusal_of
 from .naming import authority_of
 from .options import SharedOptions, ToolFilter
 from .status import ServerState, ServerStatus, StatusEvents

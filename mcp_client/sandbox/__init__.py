@@ -2,10 +2,8 @@
 
 ::
 
-    sandbox.py           ``Sandbox``: the host's grants
-    grants.py            everything that is granted, as real paths, fixed before approval
-    program.py           the files a program may always read, by its command
-    program_caches.py    the caches of npx and uvx
+    sandbox.py           ``Sandbox``: the host's grants; the same as real paths, before approval
+    program.py           the files a program may always read, by its command; npx, uvx
     visible_paths.py     the mounts, and the links on the way to them
     bubblewrap.py        the sandbox itself, made by the program bwrap (Linux)
     seccomp.py           the filter of system calls inside

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import ConfigError, ConnectError
 from ..runtime.directory import CLOSED_IN_CHILDREN
 from ..runtime.safe_text import safe_text
-from .grants import DEVICES, Confinement, Grants, system_paths
+from .sandbox import DEVICES, Confinement, Grants, system_paths
 from .seccomp import machine, namespace_program
 from .visible_paths import VisiblePaths, inside
 

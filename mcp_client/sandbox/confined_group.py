@@ -17,7 +17,7 @@ from ..errors import ConnectError
 from ..processes.process_tree import PosixGroup
 from ..runtime.daemon_thread import NoThread, run_in_thread
 from .bubblewrap import Launch, confine, remove
-from .grants import Confinement, Grants
+from .sandbox import Confinement, Grants
 
 if TYPE_CHECKING:
     from .sandbox import Sandbox

@@ -1,26 +1,56 @@
-"""The grants of a host to a server that is started in a sandbox."""
+"""The grants of a host to a server that is started in a sandbox, and the same as real paths.
+
+``Sandbox`` is what the host writes. ``Grants`` are computed of it once, shown, approved and
+compared. ``Grants.of`` is called before a person is asked about a start, and before each start. It
+returns a value. The facts and the fingerprint of a ``StartRequest`` are made of it, a start mounts
+exactly it, and a start that would mount anything else raises ``GrantsChanged``. Nothing in it is
+followed again: each path is opened without following a link and mounted by its descriptor.
+
+In addition, a server reads the system's programs and libraries (``system_paths``), which only the
+administrator of the machine can change.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import field
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
-from ..errors import ConfigError
+from ..errors import Advice, ConfigError, ConnectError
 from ..runtime.directory import checked_path
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.option_names import with_option_names
+from ..runtime.safe_text import safe_text
+from .program import program_of
+from .visible_paths import inside
 
 if TYPE_CHECKING:
-    from .grants import Grants
+    from .program import PrivateFiles
 
-__all__ = ["Network", "Sandbox", "sandbox_of"]
+__all__ = [
+    "DEVICES",
+    "Confinement",
+    "Grant",
+    "Grants",
+    "GrantsChanged",
+    "Network",
+    "Sandbox",
+    "sandbox_of",
+    "system_paths",
+]
 
 Network: TypeAlias = Literal["none", "loopback", "all"]
 
 _TOO_WIDE = ("/", "/proc", "/sys", "/dev")
 _GLOB = frozenset("*?[")
+_MAX_LISTED = 8
+_PLAIN = re.compile(r"[\w@%+=:./~${}-]+")
+_PATH_IN_TEXT = r"(?<![\w.~/-])/[\w.@+~-][\w./@+~-]{2,300}"
+_OF_ITS_OWN = ("/proc", "/dev", "/sandbox", "/tmp")  # noqa: S108 - never granted, so no advice
 
 
 @with_option_names()
@@ -110,3 +140,221 @@ def _paths(option: str, value: object) -> tuple[str, ...]:
             )
         paths.append(path)
     return tuple(dict.fromkeys(paths))
+
+
+class Grant(NamedTuple):
+    """A file or directory that a server can read, or read and write."""
+
+    path: str
+    """The real path, absolute."""
+    write: bool
+    kind: Literal["named", "program", "script", "cache"]
+    """The source of the grant: ``read=`` or ``write=``, or the rule about programs, scripts or
+    caches. Of the directory of a script, files whose names begin with a dot are not shown."""
+    given: str = ""
+    """The given path, if it leads to ``path`` by a link."""
+
+    @property
+    def shown(self) -> str:
+        """The path on one line, quoted if it could be ambiguous, and the given path."""
+        words = [self.given, "->", self.path] if self.given else [self.path]
+        return " ".join(word if word == "->" else _quoted(word) for word in words)
+
+
+def _quoted(path: str) -> str:
+    return path if _PLAIN.fullmatch(path) else shlex.quote(safe_text(path, sys.maxsize))
+
+
+class GrantsChanged(ConnectError):
+    """The server was not started: its sandbox would grant something else than before."""
+
+    must_be_asked = True
+    """Whether a host asks about the start again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """The grants of one server's sandbox, without the system."""
+
+    network: Network
+    paths: tuple[Grant, ...]
+    names: tuple[str, ...] = ()
+    """Paths under which the program is started, which may be links: they are found there, too."""
+    missing: tuple[str, ...] = ()
+    """The paths that the program may need as well. They are granted only if ``read=`` names
+    them."""
+    env: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Variables that are added to the server's."""
+    private: PrivateFiles | None = field(default=None, compare=False)
+    """The files in its private directory from the start."""
+
+    @classmethod
+    def of(
+        cls, sandbox: Sandbox, argv: Sequence[str], env: Mapping[str, str], cwd: str | None
+    ) -> Grants:
+        """Return the grants of ``sandbox`` for ``argv``, which begins with an absolute path.
+
+        This looks at the file system, and starts nothing. Raises ``ConnectError`` if a path of the
+        ``Sandbox`` is gone, or leads to another place than when the ``Sandbox`` was made.
+        """
+        writes = {path for path, _ in sandbox.places} & {os.fspath(path) for path in sandbox.write}
+        found: dict[str, Grant] = {}
+        for path, real in sandbox.places:
+            if not os.path.exists(path) or os.path.realpath(path) != real:
+                how = "now leads to another place" if os.path.lexists(path) else "no longer exists"
+                raise GrantsChanged(
+                    f"cannot start the server: {path!r}, which its sandbox grants, {how}"
+                )
+            write = path in writes or (real in found and found[real].write)
+            found[real] = Grant(real, write, "named", "" if path == real else path)
+        place = os.path.abspath(cwd or ".")
+        program = program_of(argv, env, place, offline=sandbox.network != "all")
+        system = tuple(map(os.path.realpath, system_paths(sandbox.network)))
+        found_for = (
+            ("program", program.paths),
+            ("script", program.scripts),
+            ("cache", program.caches),
+        )
+        for kind, paths in found_for:
+            for path in paths:
+                if not any(inside(path, each) for each in (*found, *system)):
+                    found[path] = Grant(path, False, kind)  # type: ignore[arg-type]
+        missing = tuple(one for one in program.missing if not _covered(one, (*found, *system)))
+        ordered = tuple(sorted(found.values()))
+        return cls(sandbox.network, ordered, program.names, missing, program.env, program.private)
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The paths with their rights, as text; equal only if the same is granted."""
+        return tuple(f"{'write' if one.write else 'read'} {one.shown}" for one in self.paths)
+
+    def check_same(self, before: Grants | None) -> None:
+        """Raise ``GrantsChanged`` if ``before``, what was approved or started, was different."""
+        if before is None or (before.network, before.listed) == (self.network, self.listed):
+            return
+        new = [one for one in self.listed if one not in before.listed]
+        lost = [one for one in before.listed if one not in self.listed]
+        words = [f"now grants to {one}" for one in new]
+        words += [f"no longer grants to {one}" for one in lost]
+        raise GrantsChanged(
+            "cannot start the server again, because its sandbox would differ: it "
+            f"{'; '.join(words[:_MAX_LISTED]) or 'has another network'}. If that is intended, open "
+            "a new session, or start the host again"
+        )
+
+    def advice(self, stderr: str) -> Advice | None:
+        """Return what to grant as well, by what a server that failed wrote to standard error."""
+        system = tuple(map(os.path.realpath, system_paths(self.network)))
+        known = (*(one.path for one in self.paths), *system, *_OF_ITS_OWN)
+        named = [os.path.realpath(path) for path in re.findall(_PATH_IN_TEXT, stderr)]
+        wanted = [path for path in named if os.path.exists(path) and not _covered(path, known)]
+        every = dict.fromkeys((*wanted, *self.missing))
+        paths = [
+            path for path in every if not _covered(path, [one for one in every if one != path])
+        ][:_MAX_LISTED]
+        if not paths:
+            return None
+        found = f"its sandbox does not grant {', '.join(paths)}"
+        return Advice(f"{found}. If it needs that, add Sandbox(read={paths!r})", "sandbox", found)
+
+    def named_as(self, names: Mapping[str, str]) -> Grants:
+        """Return the same with other names for some paths, for people.
+
+        Values of variables are shown as they are written.
+        """
+        paths = [
+            one._replace(path=names[one.path], given="") if one.path in names else one
+            for one in self.paths
+        ]
+        return replace(self, paths=tuple(paths))
+
+    def confinement(self, besides: tuple[str, ...] = ()) -> Confinement:
+        """Return the same for ``session.sandbox``."""
+        return Confinement(self.network, self.paths, besides)
+
+
+def _covered(path: str, granted: Sequence[str]) -> bool:
+    return any(inside(path, each) for each in granted)
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """The rights of a server in its sandbox: everything that it can reach."""
+
+    network: Network
+    """"none", "loopback" (one of its own, never this machine's) or "all"."""
+    grants: tuple[Grant, ...]
+    """The grants in addition to the system's programs and libraries."""
+    besides: tuple[str, ...] = ()
+    """The other things that this machine lets through, as sentences."""
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The real paths that ``read=`` grants."""
+        return self._named(write=False)
+
+    @property
+    def write(self) -> tuple[str, ...]:
+        """The real paths that ``write=`` grants, to be read and written.
+
+        The server also has a private temporary directory.
+        """
+        return self._named(write=True)
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """The real paths of its own program and of its caches, which it can read."""
+        return tuple(one.path for one in self.grants if one.kind != "named")
+
+    def _named(self, *, write: bool) -> tuple[str, ...]:
+        return tuple(one.path for one in self.grants if one.kind == "named" and one.write is write)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The same for people, each path whole and quoted if it needs that."""
+        own = ", ".join(one.shown for one in self.grants if one.kind != "named")
+        read = ["the system's programs and libraries", f"its own ({own})" if own else "its own"]
+        read += [one.shown for one in self.grants if one.kind == "named" and not one.write]
+        write = [one.shown for one in self.grants if one.write]
+        return (
+            f"can read {', '.join(read)}",
+            f"can write {', '.join([*write, 'a temporary directory of its own'])}",
+            *_NETWORKS[self.network],
+            *self.besides,
+        )
+
+
+_PIPES = "named pipes in what it can read"
+_SOCKETS = f"can use Unix sockets and {_PIPES}"
+_NETWORKS = {
+    "none": ("cannot reach the network", f"cannot use Unix sockets, but can write to {_PIPES}"),
+    "loopback": ("can reach no address but those of a loopback of its own", _SOCKETS),
+    "all": ("can reach the network", _SOCKETS),
+}
+
+
+# ----------------------------------------------------- the system's own files
+
+
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+"""The devices that can be read and written."""
+
+_PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store")
+_SETTINGS = """
+    alternatives crypto-policies fonts gai.conf gitconfig group host.conf ld.so.cache locale.alias
+    locale.conf localtime mime.types nsswitch.conf os-release passwd pki/tls/certs pki/tls/cert.pem
+    pki/tls/openssl.cnf pki/ca-trust/extracted protocols services ssl/cert.pem ssl/certs
+    ssl/openssl.cnf terminfo timezone
+""".split()  # noqa: SIM905 - a list of words is read as words
+"""The files in ``/etc`` that can be read. Each costs a mount, and other files there hold
+passwords."""
+
+
+def system_paths(network: str) -> tuple[str, ...]:
+    """Return the files and directories that exist; some are symbolic links.
+
+    If names of the network can be looked up, the files that define how are among them.
+    """
+    names = {"none": (), "loopback": ("hosts",), "all": ("hosts", "resolv.conf")}[network]
+    named = (*_PROGRAMS, *(f"/etc/{name}" for name in (*_SETTINGS, *names)))
+    return tuple(path for path in named if os.path.exists(path))

@@ -11,7 +11,7 @@ from ..transports.base import Transport
 
 if TYPE_CHECKING:
     from ..catalog.tools import Catalog
-    from ..sandbox.grants import Confinement
+    from ..sandbox.sandbox import Confinement
     from .session_options import Setup
 
 __all__ = ["FactsOfSession"]

@@ -37,7 +37,7 @@ from ..runtime.urls import is_loopback
 
 if TYPE_CHECKING:
     from ..protocol.era import Era
-    from ..sandbox.grants import Confinement
+    from ..sandbox.sandbox import Confinement
 
 __all__ = [
     "AnnouncedSilence",

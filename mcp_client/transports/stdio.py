@@ -38,8 +38,7 @@ from .multiplexer import LineExchange, Multiplexer
 if TYPE_CHECKING:
     from ..processes.process import Pending, Process
     from ..processes.process_tree import ProcessTree
-    from ..sandbox.grants import Confinement, Grants
-    from ..sandbox.sandbox import Sandbox
+    from ..sandbox.sandbox import Confinement, Grants, Sandbox
 
 __all__ = ["StdioServer", "StdioTransport"]
 

@@ -33,7 +33,7 @@ _MODULES = (
     "mcp_client.auth",
     "mcp_client.catalog.pins",
     "mcp_client.cli.completion",
-    "mcp_client.cli.desk_command",
+    "mcp_client.cli.decide",
     "mcp_client.cli.doctor",
     "mcp_client.cli.file_commands",
     "mcp_client.cli.login",

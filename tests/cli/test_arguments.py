@@ -413,7 +413,7 @@ def test_a_command_with_a_server_has_these_options(
         ("servers --config f --state s", "file_commands", {"config": "f", "state": "s"}),
         (
             "confirm f",
-            "confirm_command",
+            "decide",
             {"config": "f", "server": None, "yes": [], "audit": None, "state": None}
             | {"sandbox": False, "read": [], "write": [], "network": None},
         ),
@@ -424,7 +424,7 @@ def test_a_command_with_a_server_has_these_options(
         ),
         ("logout u --headless", "login", {"url": "u", "headless": True, "timeout": None}),
         ("completion zsh", "completion", {"shell": "zsh"}),
-        ("desk --state s", "desk_command", {"state": "s"}),
+        ("desk --state s", "decide", {"state": "s"}),
     ],
 )
 def test_a_command_without_a_server_has_these_options(

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from mcp_client.cli import session
-from mcp_client.cli.desk_command import _known_to_commands, desk
+from mcp_client.cli.decide import _known_to_commands, desk
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ import pytest
 from mcp_client import Allow, ApprovalQueue, FileState
 from mcp_client.approval import Remember
 from mcp_client.cli import shell as shell_module
-from mcp_client.cli import standard_input
+from mcp_client.cli import signals
 from mcp_client.cli.completion import Known
 from mcp_client.cli.exits import Interrupted, UsageError
 from mcp_client.errors import NotFound, ServerError
@@ -407,20 +407,20 @@ async def test_standard_input_is_read_to_its_end_or_to_its_bound(
             os.close(writing)
         with open(reading) as stream:
             monkeypatch.setattr(sys, "stdin", stream)
-            return await standard_input.standard_input()
+            return await signals.standard_input()
 
-    monkeypatch.setattr(standard_input, "_MAX_STDIN_BYTES", 3)
+    monkeypatch.setattr(signals, "_MAX_STDIN_BYTES", 3)
     assert await read(b"") == ""
     assert await read(b"a\xc3\xa9") == "aé"
     with pytest.raises(UsageError, match="standard input has more than 3 bytes"):
         await read(b"abcd")
     with pytest.raises(UsageError, match="standard input is not UTF-8"):
         await read(b"\xff")
-    monkeypatch.setattr(standard_input, "_MAX_STDIN_BYTES", 40_000)
+    monkeypatch.setattr(signals, "_MAX_STDIN_BYTES", 40_000)
     assert await read(b"x" * 40_000) == "x" * 40_000
     for closed in (None, open(os.devnull)):  # noqa: SIM115
         if closed is not None:
             closed.close()
         monkeypatch.setattr(sys, "stdin", closed)
         with pytest.raises(UsageError, match="standard input cannot be read"):
-            await standard_input.standard_input()
+            await signals.standard_input()

@@ -15,8 +15,8 @@ import anyio
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from mcp_client.cli import standard_input as terminal_module
-from mcp_client.cli.standard_input import find_terminal
+from mcp_client.cli import signals as terminal_module
+from mcp_client.cli.signals import find_terminal
 from mcp_client.runtime import console
 from tests.cli.shell import at_terminal, example, server
 

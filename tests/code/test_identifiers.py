@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.code.identifiers import Bindings, arguments_of, spell, spell_server
+from mcp_client.code.bindings import Bindings, arguments_of, spell, spell_server
 from tests.support.properties import examples
 from tests.support.schemas import tool_of
 

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 import mcp_client.adapters.paused as paused_module
-import mcp_client.code.run_log as past_module
+import mcp_client.code.run as run_module
 from mcp_client import (
     Allow,
     ApprovalQueue,
@@ -272,7 +272,7 @@ async def test_a_pause_that_cannot_be_stored_says_what_ran(
 async def test_results_beyond_what_a_pause_may_hold_are_not_held(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(past_module, "_MAX_HELD_CHARS", 10_000)
+    monkeypatch.setattr(run_module, "_MAX_HELD_CHARS", 10_000)
     code = (
         "for n in range(9):\n"
         "    got = await desk.result(result={'content': [{'type': 'text', 'text': 'x' * 3_000}]})\n"
@@ -407,7 +407,7 @@ async def test_another_releases_text_is_refused(
 ) -> None:
     pending = await paused(here, SCRIPT)
     here.decide(pending.tickets)
-    monkeypatch.setattr(past_module, "__version__", "99.0")
+    monkeypatch.setattr(run_module, "__version__", "99.0")
     with pytest.raises(ConfigError, match="paused by another release"):
         await resumed(here, pending.paused)
     assert here.ran == ["fail", "result"]

@@ -15,7 +15,7 @@ from anyio import create_task_group, fail_after
 from mcp_client import Allow, CancelToken, ConfigError, Deny, Rule, Rules, Timeouts, ToolCall
 from mcp_client.code import interpreter
 from mcp_client.code import run as runs
-from mcp_client.code.values import as_plain, parsed_arguments
+from mcp_client.code.interpreter import as_plain, parsed_arguments
 from mcp_client.errors import CallCancelled, InvalidArguments
 from tests.code.test_pause_in_processes import interpreters
 from tests.code.worlds import run
@@ -396,7 +396,7 @@ FIRST_SCRIPTS = """
 import threading
 from mcp_client import Limits
 from mcp_client.code.interpreter import Interpreter
-from mcp_client.code.identifiers import Bindings
+from mcp_client.code.bindings import Bindings
 
 def run(script):
     ready.wait()

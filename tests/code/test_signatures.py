@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import Tool
-from mcp_client.code.identifiers import spell
-from mcp_client.code.signatures import signature_of
+from mcp_client.code.bindings import signature_of, spell
 
 HOSTILE = [
     'x"""\nimport os\nos.system("touch /tmp/out")\n"""',

@@ -6,9 +6,8 @@ from typing import Any
 
 from mcp_client import Session
 from mcp_client.adapters.calls import explain
-from mcp_client.code.identifiers import Bindings
-from mcp_client.code.run import PausedRun, ScriptResult, run_script
-from mcp_client.code.run_log import RunLog
+from mcp_client.code.bindings import Bindings
+from mcp_client.code.run import PausedRun, RunLog, ScriptResult, run_script
 
 __all__ = ["attempt", "run"]
 

@@ -19,7 +19,7 @@ from mcp_client import Allow, ConfigError, Deny, Host, StdioServer, allow_all
 from mcp_client import sync as blocking
 from mcp_client.approval import Decisions, StartRequest
 from mcp_client.cli.target import secret_of
-from mcp_client.config import Config, load_config, secret_source
+from mcp_client.config import Config, load_config, security
 from mcp_client.config.programs import PROGRAMS
 from mcp_client.config.values import Unset
 from mcp_client.errors import StartDenied
@@ -443,9 +443,9 @@ def test_a_secret_is_one_line(tmp_path: Path, held: bytes, wanted: str) -> None:
     path.write_bytes(held)
     if wanted.startswith(("is ", "has ")):
         with pytest.raises(Unset, match=rf"^(file:)?token {wanted}$"):
-            secret_source.secret_of("file", str(path), shown="token")
+            security.secret_of("file", str(path), shown="token")
     else:
-        assert secret_source.secret_of("file", str(path)) == wanted
+        assert security.secret_of("file", str(path)) == wanted
 
 
 def test_a_secret_is_called_as_it_is_shown_or_by_its_place(
@@ -454,15 +454,15 @@ def test_a_secret_is_called_as_it_is_shown_or_by_its_place(
     monkeypatch.setenv("HOME", str(tmp_path))
     for shown, named in ((None, "~/none"), ("./token", "./token")):
         with pytest.raises(Unset, match=rf"^{re.escape(named)} cannot be read"):
-            secret_source.secret_of("file", "~/none", shown=shown)
+            security.secret_of("file", "~/none", shown=shown)
 
 
 def test_a_secret_of_the_keyring_is_text(keyring: Keyring) -> None:
     keyring.held |= {("docs", "half"): "a\ud800", ("docs", "lines"): "a\n"}
-    assert secret_source.secret_of("keyring", "docs/ana") == SECRET
+    assert security.secret_of("keyring", "docs/ana") == SECRET
     for user in ("half", "lines"):
         with pytest.raises(Unset, match=rf"^keyring:docs/{user} is not one line of text"):
-            secret_source.secret_of("keyring", f"docs/{user}")
+            security.secret_of("keyring", f"docs/{user}")
 
 
 # --------------------------------------------------------------------------- never shown

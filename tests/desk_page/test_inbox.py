@@ -14,8 +14,7 @@ from mcp_client.approval.queue import PendingApproval
 from mcp_client.approval.script import Script
 from mcp_client.desk.card import card
 from mcp_client.desk.inbox import MAX_ROWS
-from mcp_client.desk.several import MANY
-from mcp_client.desk.subject import gist, is_destructive
+from mcp_client.desk.subject import MANY, gist, is_destructive
 from tests.desk_page.site import PEOPLE, Person, Seen, Site, a_site, sampling_of, start_of
 from tests.support.skills import request_of
 
@@ -477,7 +476,7 @@ async def test_of_many_an_unknown_one_means_that_none_is_decided() -> None:
 
 
 def test_a_summary_of_very_many_tools_is_bounded() -> None:
-    from mcp_client.desk.several import Signer, question
+    from mcp_client.desk.subject import Signer, question
 
     pending = [PendingApproval(str(n), ToolCall.example(f"t{n}"), 0.0, None) for n in range(90)]
     shown = question(Signer(b"x" * 32), "Ana", {"answer": ["allow"]}, pending)

@@ -10,7 +10,7 @@ import pytest
 from mcp_client import Sandbox
 from mcp_client.sandbox.bubblewrap import confine, exit_code
 from mcp_client.sandbox.confined_group import ConfinedGroup
-from mcp_client.sandbox.grants import Grants
+from mcp_client.sandbox.sandbox import Grants
 
 __all__ = ["needs_bubblewrap", "run", "shell"]
 

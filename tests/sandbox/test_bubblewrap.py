@@ -13,7 +13,7 @@ from mcp_client import ConnectError, Sandbox
 from mcp_client.sandbox import bubblewrap
 from mcp_client.sandbox.bubblewrap import Launch, confine
 from mcp_client.sandbox.confined_group import ConfinedGroup
-from mcp_client.sandbox.grants import DEVICES, Grants
+from mcp_client.sandbox.sandbox import DEVICES, Grants
 
 from .confined import ENV, needs_bubblewrap, run, shell
 

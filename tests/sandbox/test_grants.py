@@ -26,8 +26,8 @@ from mcp_client import (
 from mcp_client.approval import StartRequest
 from mcp_client.config import load_config
 from mcp_client.errors import ConnectionLost
-from mcp_client.sandbox import grants
-from mcp_client.sandbox.grants import Grants, GrantsChanged
+from mcp_client.sandbox import sandbox as sandbox_module
+from mcp_client.sandbox.sandbox import Grants, GrantsChanged
 from tests.sandbox.confined import needs_bubblewrap, run
 from tests.sandbox.test_program import environment, made, python
 
@@ -239,7 +239,7 @@ async def test_looking_at_what_is_granted_ends_with_the_connect_timeout(
         over.wait(60)
         raise ConnectError("too late")
 
-    monkeypatch.setattr(grants, "program_of", hangs)
+    monkeypatch.setattr(sandbox_module, "program_of", hangs)
     try:
         with (
             anyio.fail_after(30),

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_client.sandbox.program import program_of
-from mcp_client.sandbox.program_caches import _DEFINITIONS
+from mcp_client.sandbox.program import _DEFINITIONS, program_of
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="there is no sandbox on Windows"),

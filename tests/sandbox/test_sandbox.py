@@ -11,8 +11,7 @@ import pytest
 
 from mcp_client import ConfigError, ConnectError, Sandbox, StdioServer, connect
 from mcp_client.sandbox import bubblewrap
-from mcp_client.sandbox.grants import Grants
-from mcp_client.sandbox.sandbox import sandbox_of
+from mcp_client.sandbox.sandbox import Grants, sandbox_of
 from mcp_client.transports.stdio import StdioTransport
 
 pytestmark = pytest.mark.one_backend
