@@ -21,26 +21,26 @@ CODE_LINES = {
     "approval": 4247,  # `quick`; misspelt options are errors with a suggestion; longer names
     "audit": 3000,  # arguments are left out if the tool is not known; appends in one coroutine
     "auth": 4106,  # options as in approval; longer errors
-    "catalog": 4347,  # options as in approval; the meta of lists
+    "catalog": 4349,  # options as in approval; the meta of lists
     "cli": 3987,  # pins --name; longer errors
-    "code": 857,  # the record of a run has the tag
+    "code": 856,  # the record of a run has the tag
     "config": 2849,  # config files came out of "host"; longer errors
-    "connection": 1609,  # calls wait their turn; the one scope that a CancelToken cancels
-    "content": 19,
+    "connection": 1590,  # calls wait their turn; the one scope that a CancelToken cancels
+    "content": 18,
     "desk": 1746,
     "errors": 200,
     "extensions": 1994,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1332,  # a handler for any notification
-    "host": 2064,  # ttl; Timeouts.gather
-    "protocol": 2839,  # the newest revision of one era; a frame is freed before its values
+    "host": 2061,  # ttl; Timeouts.gather
+    "protocol": 2831,  # the newest revision of one era; a frame is freed before its values
     "runtime": 3811,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1075,  # options as in approval
-    "session": 2797,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
+    "session": 2801,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
     "state": 1164,  # the rows of the journal have a type; FileState in a file of its own
     "stubs": 190,
     "sync": 339,  # one import more, of "config"; session_id, server_response
     "testing": 514,
-    "transports": 4770,  # `catch_up`; session_id, end_session; StreamServer; frees a long line
+    "transports": 4773,  # `catch_up`; session_id, end_session; StreamServer; frees a long line
     "validation": 2617,
     "processes": 1143,  # reads what has arrived, and reaps what is slow to end
 }

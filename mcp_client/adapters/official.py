@@ -24,7 +24,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from ..connection.cancellation import CancelToken
+from ..connection.call_options import CancelToken
 from ..errors import CallDenied, CallPending, ConfigError, InvalidArguments, McpError, UnknownTool
 from ..protocol.canonical_json import plain
 from ..runtime.daemon_thread import run_in_thread

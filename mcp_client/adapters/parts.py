@@ -29,7 +29,7 @@ from ..protocol.metadata import decoded, decoded_size
 from ..runtime.safe_text import end_mark, safe_text
 
 if TYPE_CHECKING:
-    from ..protocol.prompts import PromptMessage
+    from ..protocol.offers import PromptMessage
 
 __all__ = ["Media", "MediaTypes", "Part", "ServerContent", "Structured", "content_of", "encodable"]
 __all__ += ["ends", "instructions_of", "messages_of", "shortened"]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
 import anyio
 
-from ..connection.cancellation import stop_if_cancelled
+from ..connection.call_options import stop_if_cancelled
 from ..errors import CallPending, ConfigError, InvalidArguments, McpError, StateError
 from ..protocol.canonical_json import NotJson
 from ..runtime.callbacks import in_thread, invoke_plain_hook, is_async

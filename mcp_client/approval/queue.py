@@ -54,7 +54,7 @@ from weakref import finalize
 import anyio
 
 from ..catalog.call_context import same_context
-from ..connection.cancellation import CancelToken
+from ..connection.call_options import CancelToken
 from ..errors import CallPending, ConfigError, McpError, StateError
 from ..runtime.callbacks import in_thread
 from ..runtime.event_loop import LoopEvent, current

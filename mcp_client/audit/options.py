@@ -61,7 +61,7 @@ class Audit:
     what may be shown. None is ``Redaction()``."""
     trace_content: bool = False
     """Whether the OpenTelemetry span of a call has its arguments and its result, as far as
-    ``redaction`` lets a record show them: see ``mcp_client.connection.tracing``."""
+    ``redaction`` lets a record show them: see ``mcp_client.connection.telemetry``."""
 
     def __post_init__(self) -> None:
         if self.failure not in ("refuse", "warn"):

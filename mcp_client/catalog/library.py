@@ -15,12 +15,14 @@ from typing import Any, TypeVar
 from ..connection.call_options import ReadOptions
 from ..connection.rpc import Traffic
 from ..errors import InvalidArguments, NotFound, ProtocolViolation, ServerError
-from ..protocol import notifications as topics
+from ..protocol import era as topics
 from ..protocol.canonical_json import object_of
 from ..protocol.content import ResourceLink
 from ..protocol.metadata import brief
-from ..protocol.prompts import Completion, Prompt, PromptMessage
-from ..protocol.resources import (
+from ..protocol.offers import (
+    Completion,
+    Prompt,
+    PromptMessage,
     Resource,
     ResourceContents,
     ResourceTemplate,

@@ -33,8 +33,8 @@ import anyio
 from ..connection.rpc import RpcConnection
 from ..errors import AuthError, CallTimeout, McpError, ServerError
 from ..protocol.capabilities import declares, may_offer
+from ..protocol.era import ACKNOWLEDGED, CANCELLED, LISTEN, Topic
 from ..protocol.jsonrpc import ErrorResponse, InvalidFrame, Notification, Response
-from ..protocol.notifications import ACKNOWLEDGED, CANCELLED, LISTEN, Topic
 from ..runtime.backoff import chance, spread
 from ..runtime.event_loop import Handle, current
 from ..runtime.limits import seconds_text

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..connection.rpc import RpcConnection
 from ..errors import ConfigError, McpError
+from ..protocol.era import RESOURCE_UPDATED, TOOLS, Topic, updates_of
 from ..protocol.jsonrpc import Notification
-from ..protocol.notifications import RESOURCE_UPDATED, TOOLS, Topic, updates_of
 from ..runtime.limits import Limits, Timeouts
 from .subscription import ListSubscription, Subscription
 
 if TYPE_CHECKING:
-    from ..protocol.resources import ResourceUpdate
+    from ..protocol.offers import ResourceUpdate
 
 __all__ = ["ResourceSubscription", "Subscriptions"]
 
@@ -179,7 +179,7 @@ class ResourceSubscription(Subscription):
             self._pass_on(self.uri, certain=False)
 
     def _pass_on(self, uri: str, *, certain: bool = True) -> None:
-        from ..protocol.resources import ResourceUpdate, usable_uri
+        from ..protocol.offers import ResourceUpdate, usable_uri
 
         update = ResourceUpdate(self.uri if usable_uri(uri) else uri, certain=certain)
         for on_update in tuple(self._on_update):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ..errors import McpError
-from ..protocol.resources import ResourceUpdate
+from ..protocol.offers import ResourceUpdate
 from ..runtime.watch import Notifier, Watch
 from .finding import Listed
 from .paged_list import PagedCache

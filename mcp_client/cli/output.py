@@ -29,7 +29,7 @@ from ..protocol.content import (
     TextContent,
     UnknownContent,
 )
-from ..protocol.resources import ResourceContents
+from ..protocol.offers import ResourceContents
 from ..runtime.console import between_dialogues, in_dialogue
 from ..runtime.console_layout import broken
 from ..runtime.safe_text import invisible, is_invisible, safe_text, with_plain_emoji

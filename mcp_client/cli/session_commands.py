@@ -11,7 +11,7 @@ from typing import Any
 
 from ..catalog.tool import Tool
 from ..errors import InvalidArguments, InvalidResult, McpError, NotFound, ServerError, UnknownTool
-from ..protocol.prompts import Prompt
+from ..protocol.offers import Prompt
 from ..runtime.safe_text import close_names, near, safe_text
 from ..session.session import Session
 from .completion import keep_names, known_of

@@ -28,8 +28,7 @@ from anyio.lowlevel import RunVar
 
 from ..approval.script import Script
 from ..catalog.call_context import ModelArguments, is_storable
-from ..connection.call_options import CallOptions
-from ..connection.cancellation import cancelled_by
+from ..connection.call_options import CallOptions, cancelled_by
 from ..errors import (
     CallDenied,
     CallPending,

@@ -18,7 +18,7 @@ from ..transports.stdio import StdioServer
 if TYPE_CHECKING:
     from ..approval.decision import ApprovalHook, Policy
     from ..catalog.tools import Trust
-    from ..connection.retry import Retry
+    from ..connection.call_options import Retry
     from ..extensions.extension import ClientInfo
     from ..handlers.handlers import Handlers
     from ..sandbox.sandbox import Sandbox

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ..catalog.finding import Finding
-from ..protocol.consent_url import host_warnings
+from ..protocol.uris import host_warnings
 from ..runtime.safe_text import invisible, safe_text
 from ..runtime.urls import is_loopback
 from ..transports.http_options import shown

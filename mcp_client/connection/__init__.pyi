@@ -4,6 +4,6 @@ from ..protocol.capabilities import Implementation as Implementation
 from ..runtime.limits import Limits as Limits
 from ..runtime.limits import Timeouts as Timeouts
 from .call_options import CallProgress as CallProgress
-from .cancellation import CancelToken as CancelToken
-from .retry import Retry as Retry
-from .rpc import OnProgress as OnProgress
+from .call_options import CancelToken as CancelToken
+from .call_options import OnProgress as OnProgress
+from .call_options import Retry as Retry

@@ -7,38 +7,67 @@ By default no call is repeated: ``error.retryable`` states whether that would be
 ``connect(retry=Retry())`` or ``call_tool(retry=Retry())`` a failed attempt is repeated if nothing
 reached the server and another attempt may succeed. It is also repeated if the tool may have run,
 but a trusted server declares it read-only or idempotent.
+
+A call is cancelled from elsewhere by a ``CancelToken``: ``call_tool(..., cancel=token)``, and
+``token.cancel(reason)``. Such a call runs in a cancel scope of its own, which the token cancels.
+Cancelling the caller's task or scope needs no token and works as for any coroutine. In both cases
+the server is notified as its era and transport require, with the reason if there is a field for it
+(2025-11-25 ``basic/utilities/cancellation``; 2026-07-28 ``basic/patterns/cancellation``). A late
+response is dropped.
+
+An approval hook or a handler may swallow a cancellation and return normally. So the last step
+before each ``tools/call`` is written is ``stop_if_cancelled``, which no callback can follow.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from functools import partial
+from types import TracebackType
+from typing import Any, Literal, TypeAlias, TypedDict
 
-from ..errors import ConfigError
+import anyio
+from anyio.lowlevel import checkpoint
+
+from ..errors import (
+    CallCancelled,
+    CallPending,
+    CallTimeout,
+    CallWithdrawn,
+    ConfigError,
+    ConnectionLost,
+    McpError,
+    NotSent,
+    ServerError,
+    UrlElicitationRequired,
+)
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, object_of, plain
 from ..protocol.metadata import check_meta
+from ..runtime.backoff import doubled, spread
+from ..runtime.event_loop import Backend, being_cancelled, cancel_requests, current
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Timeouts
-from ..runtime.option_names import check_names
+from ..runtime.option_names import check_names, with_option_names
+from ..transports.base import is_passing
 from ..validation.strictness import Strictness, check_strictness
-from .cancellation import CancelToken
-from .rpc import OnProgress
-
-if TYPE_CHECKING:
-    from .retry import Retry
 
 __all__ = [
     "MAX_KEY_CHARS",
     "CallOptions",
     "CallProgress",
     "CallSteps",
+    "CancelToken",
+    "OnProgress",
     "ReadOptions",
+    "Retry",
+    "cancelled_by",
     "check_call_options",
     "check_context",
     "check_key",
     "check_read_options",
     "frozen_tag",
+    "stop_if_cancelled",
     "takes",
 ]
 
@@ -46,6 +75,8 @@ MAX_KEY_CHARS = 500
 """The maximum length of an ``idempotency_key``, in characters."""
 _MAX_TAG_CHARS = 4_000
 _TIMEOUTS = Timeouts()
+
+OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
 
 
 @frozen_dataclass
@@ -212,8 +243,6 @@ def frozen_tag(tag: Any) -> Any:
 
 
 def _check_retry(retry: object) -> None:
-    from .retry import Retry  # few hosts retry
-
     if not isinstance(retry, Retry):
         raise ConfigError(f"retry={retry!r}: give Retry(attempts=...)")
 
@@ -236,3 +265,181 @@ _CHECKS: dict[str, Any] = {
     "retry": _check_retry,
     "idempotency_key": lambda key: check_key("idempotency_key", key),
 }
+
+
+@with_option_names()
+@frozen_dataclass
+class Retry:
+    """The number and the times of attempts at a failed call.
+
+    One approval covers all attempts of the same call: the same definition and arguments. The total
+    timeout of the call also covers them, including the pauses.
+
+    - ``attempts``: The maximum number, including the first.
+    - ``backoff``: Seconds before the second attempt, doubled for each one that follows, with
+      jitter; never less than the server requests (``retry_after``).
+    - ``safe``: Whether repeating the call is harmless, although it may have run already. Then HTTP
+      500, 503 and other faults of the server permit another attempt, too.
+    """
+
+    attempts: int = 3
+    backoff: float = 0.5
+    safe: bool = False
+
+    def __post_init__(self) -> None:
+        if type(self.attempts) is not int or self.attempts < 1:
+            raise ConfigError(f"Retry(attempts={self.attempts!r}): give a whole number above 0")
+        if type(self.backoff) not in (int, float) or not 0 <= self.backoff < float("inf"):
+            raise ConfigError(f"Retry(backoff={self.backoff!r}): give seconds, 0 or more")
+        if type(self.safe) is not bool:
+            raise ConfigError(f"Retry(safe={self.safe!r}): give True or False")
+
+    def permits(self, error: BaseException) -> bool:
+        """Return whether a call that ended with ``error`` may be attempted again.
+
+        A durable engine uses this for its own retries, too.
+        """
+        if isinstance(error, NotSent | ServerError):
+            # A person has to visit a URL or to decide, which takes longer than seconds.
+            waits = isinstance(error, UrlElicitationRequired | CallPending)
+            safe = self.safe and isinstance(error, ServerError) and is_passing(error.http_status)
+            return (error.retryable or safe) and not waits
+        if isinstance(error, CallTimeout | ConnectionLost):
+            return error.retryable or self.safe
+        return False
+
+    def next_pause(self, error: McpError, attempts: int, left: float) -> float | None:
+        """Return the seconds before the next attempt; None without another attempt.
+
+        Args:
+            error: The error of the last attempt, which may not permit another.
+            attempts: The number of attempts so far.
+            left: Seconds left of the total timeout, which the pause must not exceed.
+        """
+        error.attempts = attempts
+        if attempts == self.attempts or not self.permits(error):
+            return None
+        pause = self.pause(error, attempts)
+        return pause if pause < left else None
+
+    def pause(self, error: McpError, attempts: int) -> float:
+        """Return the seconds before the next attempt, after ``attempts``."""
+        wanted: float | None = getattr(error, "retry_after", None)
+        return max(spread(doubled(self.backoff, attempts - 1)), wanted or 0.0)
+
+
+_MAX_REASON_CHARS = 500
+
+
+class CancelToken:
+    """A token that cancels the calls it was passed to, from any task or thread.
+
+    One token may serve several calls, at once or one after the other; it can be cancelled once.
+    """
+
+    __slots__ = ("_reasons", "_stops")
+
+    def __init__(self) -> None:
+        # No lock, so that a signal handler may cancel too: each step is one atomic operation of a
+        # list or dict, ``cancel`` sets the reason before it looks for calls, and a call enters
+        # itself before it looks for a reason.
+        self._reasons: list[str] = []
+        self._stops: dict[object, Callable[[], None]] = {}
+
+    def __repr__(self) -> str:
+        return (
+            f"<CancelToken, {f'cancelled: {self.reason}' if self.cancelled else 'not cancelled'}>"
+        )
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether ``cancel`` was called."""
+        return bool(self._reasons)
+
+    @property
+    def reason(self) -> str | None:
+        """The first reason passed to ``cancel``; None before that."""
+        return self._reasons[0] if self._reasons else None
+
+    def cancel(self, reason: str = "the caller changed their mind") -> None:
+        """Cancel all calls under way with this token, and every later call with it.
+
+        The first 500 characters of ``reason`` are sent to the server. Each call raises
+        ``CallWithdrawn`` if nothing was sent, or ``CallCancelled``: then it may have run. A call
+        that has ended is not affected, nor is one that ends before it could be interrupted.
+        """
+        if not self._reasons:
+            self._reasons.append(str(reason)[:_MAX_REASON_CHARS])
+        for stop in list(self._stops.values()):
+            stop()
+
+    def _watch(self, scope: anyio.CancelScope, backend: Backend) -> Callable[[], Any]:
+        """Cancel ``scope`` with this token; call what is returned when the scope is left."""
+        key = object()
+        self._stops[key] = partial(backend.run_soon, scope.cancel)
+        if self._reasons:
+            scope.cancel()
+        return partial(self._stops.pop, key, None)
+
+    def _error(self, server: str, tool: str, sent: bool, follows: bool = False) -> McpError:
+        """Return the error for a call that this token cancelled."""
+        kind, when = (
+            (CallCancelled, f"cancelled: {self.reason}; it may have run")
+            if sent
+            else (CallWithdrawn, f"cancelled before it was sent: {self.reason}")
+        )
+        about = {"reason": self.reason or "", "server": server, "tool": tool, "follows": follows}
+        return kind(f"the call was {when}", **about)
+
+
+class cancelled_by:  # noqa: N801 - used as a function
+    """Cancel the body if ``token`` is cancelled, and raise ``error(token)`` then.
+
+    The body does not begin if the token is cancelled already. Cancelling the task takes precedence
+    over cancelling the token.
+    """
+
+    __slots__ = ("_before", "_error", "_forget", "_scope", "_token")
+
+    def __init__(self, token: CancelToken | None, error: Callable[[CancelToken], McpError]) -> None:
+        self._token = token
+        self._error = error
+
+    async def __aenter__(self) -> None:
+        token = self._token
+        if token is None:
+            return
+        self._before = cancel_requests()
+        if token.cancelled:
+            raise self._error(token) from None
+        self._scope = anyio.CancelScope()
+        self._scope.__enter__()
+        self._forget = token._watch(self._scope, current())
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        token = self._token
+        if token is None:
+            return
+        self._forget()
+        was_swallowed = self._scope.__exit__(kind, error, traceback)
+        if was_swallowed and kind is not None:  # on trio, no error counts as swallowed
+            await stop_if_cancelled(None, self._before)
+            raise self._error(token) from None
+
+
+async def stop_if_cancelled(token: CancelToken | None, before: int) -> None:
+    """Raise the cancellation of the current task, or of the scope that ``token`` cancels.
+
+    ``before`` is ``cancel_requests()`` at the start of the call: a host may call a tool while it
+    cleans up in a task that was cancelled earlier. asyncio delivers a cancellation once. If a
+    callback suppresses it, only that count shows it.
+    """
+    if (token is None or not token.cancelled) and not being_cancelled(before):
+        return
+    await checkpoint()  # raises it if it is still pending, as on trio and in scopes of anyio
+    raise anyio.get_cancelled_exc_class()("a callback suppressed the cancellation of the call")

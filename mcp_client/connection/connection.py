@@ -188,7 +188,7 @@ class Connection:
             await transport.aclose()
 
     def _record_duration(self, opened_at: float) -> None:
-        from .metrics import session_ended
+        from .telemetry import session_ended
 
         rpc = self.rpc
         attributes = {"mcp.protocol.version": rpc.era.revision, **rpc.transport.network}

@@ -60,7 +60,7 @@ from ..runtime.pausable_clock import PausableClock
 from ..runtime.session_context import SessionContext
 from ..transports.base import Exchange, Transport, TransportContext
 from .rpc import RpcConnection
-from .tracing import span
+from .telemetry import span
 
 __all__ = ["ConnectionAttempt", "Listeners"]
 

@@ -17,9 +17,9 @@ import itertools
 import logging
 import math
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -33,7 +33,7 @@ from ..errors import (
     ServerError,
 )
 from ..protocol.capabilities import MISSING_CAPABILITY, missing_capabilities
-from ..protocol.era import Era, Malformed, ParsedResult
+from ..protocol.era import CANCELLED, Era, Malformed, ParsedResult
 from ..protocol.headers import HeaderParam
 from ..protocol.jsonrpc import (
     ErrorResponse,
@@ -44,7 +44,6 @@ from ..protocol.jsonrpc import (
     encode_notification,
     encode_request,
 )
-from ..protocol.notifications import CANCELLED
 from ..runtime.backoff import doubled, spread
 from ..runtime.callbacks import ProgressNotifier
 from ..runtime.limits import Timeouts, seconds_text
@@ -52,13 +51,12 @@ from ..runtime.pausable_clock import PausableClock
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import KnownSecrets, SessionContext
 from ..transports.base import AnnouncedSilence, Exchange, Transport
-from .cancellation import CancelToken
+from .call_options import CancelToken, OnProgress
 from .deadlines import RequestDeadline, RequestDeadlines
-from .tracing import Span, span
+from .telemetry import Span, span
 
-__all__ = ["REPEATABLE", "OnProgress", "RequestOptions", "RpcConnection", "Traffic", "server_error"]
+__all__ = ["REPEATABLE", "RequestOptions", "RpcConnection", "Traffic", "server_error"]
 
-OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
 """A function called with ``progress``, ``total`` and ``message`` of each notification.
 
 An async function may be slow: notifications wait, the oldest are dropped beyond ``Limits.notices``,

@@ -9,6 +9,6 @@ from ..protocol.content import ImageContent as ImageContent
 from ..protocol.content import ResourceLink as ResourceLink
 from ..protocol.content import TextContent as TextContent
 from ..protocol.content import UnknownContent as UnknownContent
-from ..protocol.prompts import Prompt as Prompt
-from ..protocol.resources import Resource as Resource
+from ..protocol.offers import Prompt as Prompt
+from ..protocol.offers import Resource as Resource
 from ..runtime.safe_text import safe_text as safe_text

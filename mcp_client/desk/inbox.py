@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 from ..approval.decision import CHOICES, Allow, Answer, Deny, Remember
 from ..approval.queue import DecidedApproval, PendingApproval
 from ..approval.request import ApprovalRequest
-from ..protocol.consent_url import host_warnings
+from ..protocol.uris import host_warnings
 from ..runtime.safe_text import safe_text
 from .http import whole_number
 from .markup import Html, Part, element, filled, joined

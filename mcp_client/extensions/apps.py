@@ -28,8 +28,7 @@ from ..catalog.finding import Listed
 from ..catalog.library import ResourceResult
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
-from ..connection.call_options import CallOptions, ReadOptions
-from ..connection.cancellation import CancelToken
+from ..connection.call_options import CallOptions, CancelToken, ReadOptions
 from ..errors import (
     CallDenied,
     CallTimeout,
@@ -40,8 +39,8 @@ from ..errors import (
     ServerError,
     UnknownTool,
 )
-from ..protocol.consent_url import Address, NotOpenable, address_of
-from ..protocol.resources import Resource
+from ..protocol.offers import Resource
+from ..protocol.uris import Address, NotOpenable, address_of
 from ..runtime.limits import Limits, RateLimit, Timeouts
 from ..runtime.safe_text import safe_text
 from .extension import Extension

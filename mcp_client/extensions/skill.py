@@ -26,7 +26,7 @@ from ..catalog.library import ResourceResult
 from ..catalog.skill_pins import SkillFile, digest_of
 from ..connection.rpc import Traffic
 from ..errors import InvalidArguments, ProtocolViolation, SkillError
-from ..protocol.resources import is_visible, usable_uri
+from ..protocol.offers import is_visible, usable_uri
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import end_mark, safe_text
 

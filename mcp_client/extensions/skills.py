@@ -37,8 +37,8 @@ from ..connection.call_options import check_context
 from ..connection.rpc import Traffic
 from ..errors import InvalidArguments, NotSent, ServerError, SkillError
 from ..protocol.capabilities import declared_extensions
+from ..protocol.era import Topic
 from ..protocol.metadata import Origin
-from ..protocol.notifications import Topic
 from ..runtime.callbacks import in_thread
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text

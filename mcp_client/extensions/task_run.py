@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..connection.cancellation import stop_if_cancelled
+from ..connection.call_options import stop_if_cancelled
 from ..connection.connection import Connection
 from ..connection.rpc import RequestOptions, RpcConnection, server_error
 from ..errors import (

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import anyio
 
 from ..catalog.result import ToolResult
+from ..connection.call_options import OnProgress
 from ..connection.connection import Connection
-from ..connection.rpc import OnProgress, RequestOptions, RpcConnection, Traffic
+from ..connection.rpc import RequestOptions, RpcConnection, Traffic
 from ..errors import (
     CallTimeout,
     ConnectionLost,

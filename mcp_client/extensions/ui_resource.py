@@ -15,8 +15,8 @@ from ..catalog.finding import Finding
 from ..catalog.library import ResourceResult
 from ..errors import ProtocolViolation
 from ..protocol.canonical_json import canonical, sha256
-from ..protocol.content_policy import allow_of, host_of, policy_of
-from ..protocol.resources import Resource, ResourceContents
+from ..protocol.offers import Resource, ResourceContents
+from ..protocol.uris import allow_of, host_of, policy_of
 from ..runtime.safe_text import safe_text
 
 __all__ = ["MIME_TYPE", "UiResource", "has_own_rights"]

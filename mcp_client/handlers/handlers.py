@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from ..approval.decision import ApprovalHook, Policy, check_hook
 from ..approval.sampling_request import SamplingMessage, SamplingRequest
 from ..errors import ConfigError
-from ..protocol.consent_url import address_of
 from ..protocol.elicitation import Form, FormField
-from ..protocol.notifications import LOG_LEVELS
+from ..protocol.era import LOG_LEVELS
+from ..protocol.uris import address_of
 from ..runtime.option_names import with_option_names
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..connection.cancellation import stop_if_cancelled
+from ..connection.call_options import stop_if_cancelled
 from ..connection.connection import Turns
 from ..connection.rpc import RequestOptions, RpcConnection
 from ..errors import CallTimeout, ConnectError, ConnectionLost, ProtocolViolation, ServerError

@@ -14,8 +14,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..protocol.era import LOG_LEVELS
 from ..protocol.jsonrpc import dump
-from ..protocol.notifications import LOG_LEVELS
 from ..runtime.callbacks import CallbackQueue
 from ..runtime.event_loop import current
 from ..runtime.safe_text import safe_text

@@ -13,8 +13,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from ..protocol.consent_url import NotOpenable
 from ..protocol.elicitation import FormField
+from ..protocol.uris import NotOpenable
 from ..runtime.console import Console, open_console, why_no_terminal
 from ..runtime.console_layout import Page, Row, prose
 from ..runtime.daemon_thread import run_in_thread

@@ -13,9 +13,9 @@ from urllib.parse import unquote, urlsplit
 
 from ..approval.decision import Deny
 from ..protocol.canonical_json import NotJson, plain
-from ..protocol.consent_url import NotOpenable, address_of
 from ..protocol.elicitation import Form, NotAForm, Wrong, form_of
 from ..protocol.jsonrpc import whole
+from ..protocol.uris import NotOpenable, address_of
 from ..runtime.safe_text import safe_text
 from .handlers import (
     Accept,

@@ -20,8 +20,7 @@ from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, ToolList
 from ..catalog.watch import ToolChanges
 from ..config.server_config import ServerConfig, ServerLike
-from ..connection.call_options import CallOptions, check_call_options
-from ..connection.cancellation import CancelToken, cancelled_by
+from ..connection.call_options import CallOptions, CancelToken, cancelled_by, check_call_options
 from ..errors import ConfigError, ConnectError, McpError, UnknownTool
 from ..runtime.background import BackgroundTasks
 from ..runtime.daemon_thread import run_in_thread

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from ..approval.script import Script
     from ..catalog.library import PromptResult, ResourceResult
     from ..extensions.skill import Skill, SkillEntry
-    from ..protocol.prompts import Prompt
-    from ..protocol.resources import Resource
+    from ..protocol.offers import Prompt, Resource
     from ..runtime.storage import Storage
     from .server import HostedServer
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:  # who reads a config file needs no session
     from ..audit.record import SessionAudit
     from ..catalog.pins import Pins
     from ..catalog.tools import Trust
-    from ..connection.call_options import CallOptions
-    from ..connection.retry import Retry
+    from ..connection.call_options import CallOptions, Retry
     from ..extensions.extension import ClientInfo
     from ..handlers.handlers import Handlers
     from ..sandbox.sandbox import Sandbox

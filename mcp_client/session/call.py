@@ -31,11 +31,17 @@ from ..approval.tool_call import ToolCall, new_call
 from ..catalog.call_context import CallOrigin
 from ..catalog.result import ToolResult
 from ..catalog.tools import Catalog
-from ..connection.call_options import CallOptions, check_call_options, frozen_tag
-from ..connection.cancellation import CancelToken, cancelled_by, stop_if_cancelled
+from ..connection.call_options import (
+    CallOptions,
+    CancelToken,
+    cancelled_by,
+    check_call_options,
+    frozen_tag,
+    stop_if_cancelled,
+)
 from ..connection.connection import Connection
 from ..connection.rpc import RequestOptions, Traffic
-from ..connection.tracing import call_span
+from ..connection.telemetry import call_span
 from ..errors import (
     CallDenied,
     InvalidArguments,

@@ -17,9 +17,9 @@ from ..catalog.finding import Finding
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..catalog.tools import Catalog
-from ..connection.cancellation import CancelToken
+from ..connection.call_options import CancelToken, OnProgress
 from ..connection.connection import Connection, session_ended
-from ..connection.rpc import OnProgress, RpcConnection, Traffic
+from ..connection.rpc import RpcConnection, Traffic
 from ..errors import CallTimeout, ConnectError, McpError, NotSent, OutcomeUnknown, ServerError
 from ..protocol.canonical_json import object_of
 from ..protocol.era import Era
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..approval.script import Script
     from ..approval.tool_call import ToolCall
     from ..audit.entry import AuditEntry
-    from ..connection.retry import Retry
+    from ..connection.call_options import Retry
     from ..connection.rpc import Traffic
     from ..extensions.task_run import TaskRun
     from ..validation.strictness import Strictness

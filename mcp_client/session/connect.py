@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from ..catalog.pins import Pins
     from ..catalog.tool import ToolList
     from ..catalog.tools import Trust
+    from ..connection.call_options import Retry
     from ..connection.connection import RestartPolicy
-    from ..connection.retry import Retry
     from ..handlers.handlers import Handlers
     from ..state import State
     from ..transports.http import HttpServer

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from ..extensions.skill import Skill, SkillEntry
     from ..extensions.skills import Skills
     from ..protocol.content import ResourceLink
-    from ..protocol.prompts import Completion, Prompt
-    from ..protocol.resources import Resource, ResourceTemplate, ResourceUpdate
+    from ..protocol.offers import Completion, Prompt, Resource, ResourceTemplate, ResourceUpdate
     from ..runtime.watch import Watch
 
 __all__ = ["LibraryOfSession"]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..catalog.finding import Finding
     from ..catalog.pins import Pins
     from ..catalog.result import ToolResult
-    from ..connection.tracing import CallSpan
+    from ..connection.telemetry import CallSpan
     from ..errors import McpError
     from ..state import State
     from .binding import Binding

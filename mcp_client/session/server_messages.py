@@ -11,8 +11,8 @@ from ..connection.rpc import RpcConnection
 from ..errors import ConfigError, McpError
 from ..handlers.dispatcher import Dispatcher
 from ..handlers.server_log import ServerLog
+from ..protocol.era import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED, PROGRESS
 from ..protocol.jsonrpc import Notification, Request, encode_response, own_id
-from ..protocol.notifications import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED, PROGRESS
 from ..runtime.callbacks import CallbackQueue
 from ..runtime.event_loop import current
 from ..runtime.session_context import SessionContext

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from ..catalog.pins import Pins
     from ..catalog.result import ToolResult
     from ..catalog.tools import Trust
-    from ..connection.call_options import CallOptions
-    from ..connection.retry import Retry
+    from ..connection.call_options import CallOptions, Retry
     from ..handlers.handlers import Handlers
     from .binding import Binding
 
@@ -196,7 +195,7 @@ def _revision(option: str, value: Any) -> Any:
 def _retry(option: str, value: Any) -> Any:
     if value is None:
         return None
-    from ..connection.retry import Retry  # few hosts retry
+    from ..connection.call_options import Retry  # few hosts retry
 
     return check_instance(option, value, Retry, "Retry(attempts=3, ...)")
 

@@ -21,7 +21,7 @@ from ..session.session import Session as AsyncSession
 
 if TYPE_CHECKING:
     from ..catalog.tool import Tool
-    from ..protocol.consent_url import Address
+    from ..protocol.uris import Address
     from ..sandbox.sandbox import Confinement
 
 __all__ = ["App", "Session", "Skill", "Task", "gives_a_task", "loads"]

@@ -50,6 +50,7 @@ __all__ = [
     "TransportContext",
     "Unasked",
     "UnmatchedOutput",
+    "is_passing",
 ]
 
 _TURNS_TO_CATCH_UP = 3
@@ -60,6 +61,15 @@ Unasked: TypeAlias = Callable[[Request | Notification], None]
 
 Owner: TypeAlias = Callable[[Notification], Id | None]
 """A function that returns the id of the request that a notification belongs to, or None."""
+_BUSY = frozenset({408, 425, 429})
+_NOT_IMPLEMENTED = 501
+
+
+def is_passing(status: int | None) -> bool:
+    """Whether a request that was refused with this HTTP status may succeed later."""
+    if status is None:
+        return False
+    return status in _BUSY or (status >= 500 and status != _NOT_IMPLEMENTED)
 
 
 class Credentials(Protocol):

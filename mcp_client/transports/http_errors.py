@@ -44,7 +44,6 @@ __all__ = [
     "RefusedAlike",
     "http_error",
     "is_foreign",
-    "is_passing",
     "names_lost_session",
     "session_has_ended",
 ]
@@ -53,8 +52,6 @@ NOT_KNOWN = frozenset({400, 404, 405})
 """The statuses of a server that does not know the request: HTTP+SSE is tried after these."""
 
 _GATEWAY = frozenset({502, 504})
-_BUSY = frozenset({408, 425, 429})
-_NOT_IMPLEMENTED = 501
 _MAX_EXCERPT_CHARS = 500
 _WANTS_TLS = re.compile(r"plain HTTP request was sent to HTTPS|HTTP request to an HTTPS", re.I)
 
@@ -276,11 +273,6 @@ def _how_to_authorize(
         "login",
         endpoint.shown,
     )
-
-
-def is_passing(status: int) -> bool:
-    """Whether the same request may fare better later."""
-    return (status >= 500 and status != _NOT_IMPLEMENTED) or status in _BUSY
 
 
 def _failure(endpoint: Endpoint, body: bytes) -> ErrorResponse | None:

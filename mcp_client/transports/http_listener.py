@@ -29,8 +29,9 @@ from ..errors import AuthError, ConfigError, ConnectError, McpError
 from ..protocol.jsonrpc import InvalidFrame
 from ..runtime.background import BackgroundTasks
 from ..runtime.backoff import chance, doubled, spread
+from .base import is_passing
 from .http_client import HttpClient
-from .http_errors import is_passing, session_has_ended
+from .http_errors import session_has_ended
 from .http_response import HttpResponse
 
 __all__ = [

@@ -29,15 +29,15 @@ from functools import partial
 import anyio
 
 from ..errors import AuthError, ConfigError, McpError
+from ..protocol.era import is_news
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Message, Response, parse
-from ..protocol.notifications import is_news
 from ..runtime.background import BackgroundTask, BackgroundTasks
 from ..runtime.backoff import doubled
 from ..runtime.event_loop import current
-from .base import AnnouncedSilence, Owner, Received
+from .base import AnnouncedSilence, Owner, Received, is_passing
 from .http_base import receive_by
 from .http_client import HttpClient, RequestBody
-from .http_errors import RefusedAlike, http_error, is_passing, names_lost_session, session_has_ended
+from .http_errors import RefusedAlike, http_error, names_lost_session, session_has_ended
 from .http_listener import MIN_PAUSE_SECONDS, PAUSE_SECONDS, HttpListener, resume_headers
 from .http_options import Headers
 from .http_response import HttpResponse

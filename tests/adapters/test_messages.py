@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp_client import ConfigError
 from mcp_client.adapters.parts import _level
 from mcp_client.content import PromptResult, ResourceResult
-from mcp_client.protocol.prompts import PromptMessage
+from mcp_client.protocol.offers import PromptMessage
 from tests.support.provider_shapes import (
     ANTHROPIC,
     CHAT,

@@ -20,7 +20,7 @@ from mcp_client import (
     Timeouts,
     connect,
 )
-from mcp_client.protocol.resources import ResourceUpdate
+from mcp_client.protocol.offers import ResourceUpdate
 from mcp_client.runtime.watch import Notifier
 from mcp_client.session import Watch
 from mcp_client.transports.memory import JsonRpcError

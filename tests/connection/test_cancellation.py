@@ -23,7 +23,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.connection.cancellation import cancelled_by
+from mcp_client.connection.call_options import cancelled_by
 from mcp_client.errors import CallCancelled, CallWithdrawn, McpError
 from tests.support.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 

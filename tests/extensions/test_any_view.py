@@ -15,7 +15,7 @@ from mcp_client import Deny, ToolCall, connect
 from mcp_client.content import Resource, ResourceResult
 from mcp_client.errors import ProtocolViolation
 from mcp_client.extensions import App, UiResource
-from mcp_client.protocol.content_policy import policy_of
+from mcp_client.protocol.uris import policy_of
 from tests.support.properties import examples
 from tests.support.starting import in_memory
 from tests.support.views import MIME_TYPE, VIEW, StatelessViews

@@ -17,7 +17,7 @@ from mcp_client import HttpServer, Limits, ServerError, Session, allow_all, conn
 from mcp_client.content import ResourceResult
 from mcp_client.errors import InvalidArguments, ProtocolViolation
 from mcp_client.extensions import Apps, ClientInfo, UiResource
-from mcp_client.protocol.content_policy import RESTRICTIVE
+from mcp_client.protocol.uris import RESTRICTIVE
 from mcp_client.testing import Recording, ReplayServer
 from tests.support.starting import in_memory
 from tests.support.views import MIME_TYPE, VIEW, HandshakeViews, StatelessViews, Views

@@ -13,7 +13,7 @@ import pytest
 from mcp_client import Limits, Session, allow_all, connect
 from mcp_client.catalog.watch import ResourceWatch
 from mcp_client.errors import InvalidArguments, ProtocolViolation
-from mcp_client.protocol.resources import ResourceUpdate
+from mcp_client.protocol.offers import ResourceUpdate
 from tests.catalog.test_resources import Odd, reading
 from tests.support.http_server import Reply, Request, serving
 from tests.support.library import ID, Handshake, Library, Stateless

@@ -13,7 +13,7 @@ from mcp_client import ToolResult
 from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
 from mcp_client.catalog.tool import Tool
 from mcp_client.content import PromptResult, ResourceResult
-from mcp_client.protocol.prompts import PromptMessage
+from mcp_client.protocol.offers import PromptMessage
 from tests.support.worlds import IMAGE
 
 __all__ = ["CHECKS"]

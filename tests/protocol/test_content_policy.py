@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.protocol.content_policy import allow_of, host_of, policy_of, usable_domain
+from mcp_client.protocol.uris import allow_of, host_of, policy_of, usable_domain
 from tests.support.properties import examples
 
 NO_CSP = (

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.protocol.consent_url import NotOpenable, address_of, host_warnings
 from mcp_client.protocol.elicitation import Choice, Form, NotAForm, Wrong, form_of
+from mcp_client.protocol.uris import NotOpenable, address_of, host_warnings
 from tests.support.properties import examples
 
 

@@ -14,7 +14,7 @@ from mcp_client.content import AudioContent, EmbeddedResource, ImageContent
 from mcp_client.errors import ProtocolViolation
 from mcp_client.protocol.content import content_block
 from mcp_client.protocol.metadata import Annotations, check_meta, decoded_size
-from mcp_client.protocol.resources import ResourceContents
+from mcp_client.protocol.offers import ResourceContents
 
 
 def image(data: str, **members: Any) -> ImageContent:

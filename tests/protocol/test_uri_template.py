@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.protocol.uri_template import BadTemplate, expand, variables
+from mcp_client.protocol.uris import BadTemplate, expand, variables
 
 VALUES: dict[str, Any] = {
     "count": ["one", "two", "three"],

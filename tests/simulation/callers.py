@@ -9,7 +9,7 @@ import anyio
 
 from mcp_client import CancelToken, Timeouts
 from mcp_client.adapters import anthropic
-from mcp_client.connection.retry import Retry
+from mcp_client.connection.call_options import Retry
 from mcp_client.errors import CallPending, McpError
 
 from .loops import own_task

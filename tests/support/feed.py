@@ -11,7 +11,7 @@ from typing import Any
 from mcp_client import Limits, Timeouts
 from mcp_client.catalog.read_requests import Page
 from mcp_client.catalog.subscription import ListSubscription
-from mcp_client.protocol.notifications import TOOLS
+from mcp_client.protocol.era import TOOLS
 from mcp_client.runtime.session_context import SessionContext
 
 __all__ = ["Feed", "source_of"]

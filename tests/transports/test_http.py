@@ -31,7 +31,7 @@ from mcp_client.errors import (
     ProtocolViolation,
     UnknownTool,
 )
-from mcp_client.transports.http_errors import is_passing
+from mcp_client.transports.base import is_passing
 from tests.support.http_apps import Stateless, answer, failure, text
 from tests.support.http_server import Reply, Request, serving
 from tests.support.timing import Clock, quickly

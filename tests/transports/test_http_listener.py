@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from mcp_client import HttpServer, Timeouts, allow_all, connect
-from mcp_client.protocol.resources import ResourceUpdate
+from mcp_client.protocol.offers import ResourceUpdate
 from mcp_client.transports import http_listener
 from mcp_client.transports.http import HttpTransport
 from mcp_client.transports.http_listener import pause_before_next

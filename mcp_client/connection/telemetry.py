@@ -1,20 +1,26 @@
-"""Traces, if the host uses OpenTelemetry: client spans whose context is sent to the server.
+"""Traces and metrics, if the host uses OpenTelemetry.
 
-Their durations are also metrics: see ``metrics``. A tool call has one span from the first step to
-the last, named ``tools/call`` and its tool, with its outcome, including a refusal. Below it are a
-span for the approval and one for each request: a call may take several (rounds, a busy server,
-``Retry``). Any other request has one span, including those that open a session, whose ``_meta``
-carries no trace context.
+*Traces* are client spans whose context is sent to the server. A tool call has one span from the
+first step to the last, named ``tools/call`` and its tool, with its outcome, including a refusal.
+Below it are a span for the approval and one for each request: a call may take several (rounds, a
+busy server, ``Retry``). Any other request has one span, including those that open a session, whose
+``_meta`` carries no trace context.
 
 2026-07-28 ``basic/index`` (trace context): ``traceparent``, ``tracestate`` and ``baggage`` are
 added to ``_meta``, in every revision; for a tool call, those of its own span. The spans follow the
 semantic conventions for MCP: named after the method and its tool or prompt, with the revision and
 the error, and never a header. Arguments and results are on the span of a call only with
 ``Audit(trace_content=True)``, as ``gen_ai.tool.call.arguments`` and ``gen_ai.tool.call.result``:
-JSON texts that show what a record of the audit would.
+JSON texts that show what a record of the audit would. Baggage is sent to the server, as with any
+request of a host that uses it, so the operator of the server can read it.
 
-Baggage is sent to the server, as with any request of a host that uses it, so the operator of the
-server can read it.
+*Metrics* are two histograms that the semantic conventions for MCP define, in seconds.
+``mcp.client.operation.duration`` covers each request, from before it is sent to its response,
+without the time that approval takes. ``mcp.client.session.duration`` covers each session that was
+open. Their attributes are the revision, the kind of transport, and for a request its method, its
+tool or prompt, and its error. A server must not control the number of time series. Of its error
+codes, only those that JSON-RPC reserves are recorded, all others are ``_OTHER``. Of its tools, only
+those that are called are recorded.
 
 A host that uses OpenTelemetry has imported it (extra ``otel``). Until then nothing of it is
 imported here, and a request costs one look-up.
@@ -26,7 +32,9 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
 from importlib import import_module
+from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from ..errors import ServerError
@@ -36,7 +44,17 @@ from ..protocol.jsonrpc import Id
 from ..runtime.safe_text import safe_text
 from ..transports.base import Transport
 
-__all__ = ["CallSpan", "Content", "Span", "call_span", "span"]
+__all__ = [
+    "CallSpan",
+    "Content",
+    "Span",
+    "call_span",
+    "error_type",
+    "note_error",
+    "operation",
+    "session_ended",
+    "span",
+]
 
 _log = logging.getLogger("mcp_client")
 _KEYS = ("traceparent", "tracestate", "baggage")
@@ -85,8 +103,6 @@ class Span:
     def failed(self, error: BaseException) -> None:
         """Note an error that no exception carries out of the span."""
         if self._measured is not None:
-            from .metrics import note_error
-
             note_error(self._measured, error)
 
     def done(self, parsed: ParsedResult) -> ParsedResult:
@@ -131,8 +147,6 @@ def span(
 def _measured(attributes: dict[str, Any]) -> AbstractContextManager[dict[str, Any] | None]:
     if "opentelemetry.metrics" not in sys.modules:
         return nullcontext()
-    from .metrics import operation
-
     return operation({**attributes})
 
 
@@ -257,8 +271,6 @@ def _is_tool_error(parsed: ParsedResult) -> bool:
 
 
 def _failed_with(trace: Any, started: Any, error: BaseException) -> None:
-    from .metrics import error_type
-
     _failed(trace, started, error_type(error))
     if isinstance(error, ServerError) and error.code is not None:
         started.set_attribute("rpc.response.status_code", str(error.code))
@@ -267,3 +279,68 @@ def _failed_with(trace: Any, started: Any, error: BaseException) -> None:
 def _failed(trace: Any, started: Any, kind: str) -> None:
     started.set_attribute("error.type", kind)
     started.set_status(trace.Status(trace.StatusCode.ERROR))
+
+
+_OPERATION = "mcp.client.operation.duration"
+_SESSION = "mcp.client.session.duration"
+_DESCRIPTIONS = {
+    _OPERATION: "The duration of an MCP request, from when it is sent to its answer.",
+    _SESSION: "The duration of an MCP session.",
+}
+_BOUNDARIES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+_RESERVED = range(-32_768, -31_999)
+
+
+@contextmanager
+def operation(attributes: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Record the duration of the body. Attributes added to ``attributes`` in the body count."""
+    began = perf_counter()
+    try:
+        yield attributes
+    except BaseException as error:
+        note_error(attributes, error)
+        raise
+    finally:
+        _record(_OPERATION, perf_counter() - began, attributes)
+
+
+def note_error(attributes: dict[str, Any], error: BaseException) -> None:
+    """Add the error to the attributes of an operation."""
+    attributes["error.type"] = kind = error_type(error)
+    if isinstance(error, ServerError) and error.code is not None:
+        reserved = error.code in _RESERVED
+        attributes["error.type"] = kind if reserved else "_OTHER"
+        attributes["rpc.response.status_code"] = kind if reserved else "_OTHER"
+
+
+def session_ended(seconds: float, attributes: Mapping[str, Any]) -> None:
+    """Record how long a session was open."""
+    _record(_SESSION, seconds, attributes)
+
+
+def _record(name: str, seconds: float, attributes: Mapping[str, Any]) -> None:
+    try:
+        provider = sys.modules["opentelemetry.metrics"].get_meter_provider()
+        _histogram(provider, name).record(seconds, attributes)
+    except Exception:  # noqa: BLE001 - a fault in telemetry is not the request's
+        _log.warning("cannot record the duration of an operation", exc_info=True)
+
+
+@lru_cache(maxsize=4)
+def _histogram(provider: Any, name: str) -> Any:
+    return provider.get_meter("mcp_client").create_histogram(
+        name,
+        unit="s",
+        description=_DESCRIPTIONS[name],
+        explicit_bucket_boundaries_advisory=_BOUNDARIES,
+    )
+
+
+def error_type(error: BaseException) -> str:
+    """Return the JSON-RPC code of an error as a str, or the class of another.
+
+    A cancellation is "cancelled".
+    """
+    if isinstance(error, ServerError) and error.code is not None:
+        return str(error.code)
+    return type(error).__name__ if isinstance(error, Exception) else "cancelled"
