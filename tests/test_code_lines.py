@@ -18,10 +18,10 @@ CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
     "adapters": 4231,  # instructions of servers; official: a session in the shape of the official S
-    "approval": 4247,  # `quick`; misspelt options are errors with a suggestion; longer names
+    "approval": 4254,  # `quick`; misspelt options are errors with a suggestion; longer names
     "audit": 3000,  # arguments are left out if the tool is not known; appends in one coroutine
     "auth": 4106,  # options as in approval; longer errors
-    "catalog": 4349,  # options as in approval; the meta of lists
+    "catalog": 4232,  # options as in approval; the meta of lists
     "cli": 3987,  # pins --name; longer errors
     "code": 856,  # the record of a run has the tag
     "config": 2849,  # config files came out of "host"; longer errors
@@ -29,7 +29,7 @@ CODE_LINES = {
     "content": 18,
     "desk": 1746,
     "errors": 200,
-    "extensions": 1994,  # errors of a task hide the session's secrets; ttl of started tasks
+    "extensions": 2091,  # errors of a task hide the session's secrets; ttl of started tasks
     "handlers": 1332,  # a handler for any notification
     "host": 2061,  # ttl; Timeouts.gather
     "protocol": 2831,  # the newest revision of one era; a frame is freed before its values

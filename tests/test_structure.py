@@ -170,7 +170,6 @@ PURE = {
     "catalog/inspection.py",
     "catalog/finding.py",
     "catalog/result.py",
-    "catalog/skill_pins.py",
     "catalog/tool.py",
     "catalog/tool_traits.py",
     "connection/deadlines.py",

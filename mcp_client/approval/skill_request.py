@@ -1,17 +1,16 @@
-"""A skill to load, as the approval hook sees it: a frozen value.
+"""A skill to load and its files, as the approval hook sees them: frozen values.
 
 ``io.modelcontextprotocol/skills`` (security considerations: content-bound approval).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..catalog.finding import Finding
-from ..catalog.skill_pins import SkillFile
-from ..catalog.skill_pins import digest_of as files_digest
+from ..protocol.canonical_json import canonical, sha256
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 from .request import (
@@ -28,7 +27,7 @@ from .request import (
 if TYPE_CHECKING:
     from .decision import Remember
 
-__all__ = ["SKILL_FINDING", "SkillRequest"]
+__all__ = ["SKILL_FINDING", "SkillFile", "SkillRequest", "digest_of"]
 
 SKILL_FINDING = Finding(
     "skill",
@@ -36,6 +35,24 @@ SKILL_FINDING = Finding(
     "trusted, will be instructions for the model",
 )
 """The first finding of every request, so that a hook which requires none denies it."""
+
+
+@frozen_dataclass
+class SkillFile:
+    """A file of a skill, as the server's entry lists it."""
+
+    uri: str
+    digest: str
+    """SHA-256 of its bytes: ``sha256:`` and 64 hexadecimal digits."""
+    size: int
+    """Bytes."""
+    path: str
+    """The path within the skill, as in the URI: the argument of ``Skill.read``."""
+
+
+def digest_of(files: Sequence[SkillFile]) -> str:
+    """The digest of the set of (uri, digest)."""
+    return "sha256:" + sha256(canonical(sorted([file.uri, file.digest] for file in files)))
 
 
 def _files(value: Any) -> tuple[SkillFile, ...]:
@@ -169,5 +186,5 @@ class SkillRequest(ApprovalRequest):
             **members,
             **own,
             size=sum(file.size for file in files) if files else None,
-            digest=files_digest(files) if files else None,
+            digest=digest_of(files) if files else None,
         )

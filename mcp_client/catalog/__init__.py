@@ -19,7 +19,6 @@ The names of resources, prompts and content are in ``mcp_client.content``.
     order_rules.py      the words of orders, and rules for what must not be together in a sentence
     pins.py             the lock file of tool definitions
     drift.py            how a definition differs from an earlier one
-    skill_pins.py       the files of a skill, and skills in the lock file
     subscriptions.py    the subscriptions of one session
     subscription.py     the change notifications of one topic
     watch.py            the changes that a session passes to the host

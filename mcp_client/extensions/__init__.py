@@ -5,7 +5,7 @@
     extension.py       declares the host program and its extensions to a server
     apps.py            MCP Apps: views of tools
     ui_resource.py     the view of a tool as its server sends it
-    skills.py          the skills of a server: listed, loaded after approval
+    skills.py          the skills of a server: listed, compared with pins, loaded after approval
     skill.py           a server's entry of a skill, and the loaded skill
     front_matter.py    the YAML at the head of a SKILL.md
     tasks.py           the tasks of one session

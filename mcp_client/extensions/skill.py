@@ -20,10 +20,9 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 
-from ..approval.skill_request import SkillRequest
+from ..approval.skill_request import SkillFile, SkillRequest, digest_of
 from ..catalog.finding import Finding
 from ..catalog.library import ResourceResult
-from ..catalog.skill_pins import SkillFile, digest_of
 from ..connection.rpc import Traffic
 from ..errors import InvalidArguments, ProtocolViolation, SkillError
 from ..protocol.offers import is_visible, usable_uri

@@ -13,29 +13,40 @@ file that the entry does not list is refused before the server is asked.
 A digest that matches proves that the server sends what it announced, and nothing about whether that
 can be trusted. Dynamic content has no digests: then no decision is remembered, and what is read
 counts against ``Limits(skill_bytes=)``.
+
+*Pins.* The entry of a skill in the lock file (``catalog.pins``) is the set of its files, each URI
+with its digest. The first list of a server's skills is stored; a skill that is loaded by its URI
+before any list is stored by itself. Afterwards a skill that has changed or is not in the file is a
+finding of the request to load it:
+
+- "ask": the approver sees it. A permanent approval stores the new set.
+- "refuse": the load is refused before approval is requested (``CallDenied``).
+- "accept": the file follows the server.
+
+A list need not be complete, so a skill that is missing from one is not gone.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..approval.gate import Gate
 from ..approval.remembered import write_down
-from ..approval.skill_request import SKILL_FINDING
+from ..approval.skill_request import SKILL_FINDING, SkillFile, digest_of
 from ..catalog.finding import Finding, Listed
 from ..catalog.inspection import text_findings
 from ..catalog.library import ResourceResult, read_resource, uri_of
 from ..catalog.paged_list import Kind, PagedEntries
+from ..catalog.pins import DYNAMIC, Pins, pinned
 from ..catalog.read_requests import ReadRequests
-from ..catalog.skill_pins import SkillPins
 from ..catalog.subscriptions import Subscriptions
 from ..connection.call_options import check_context
 from ..connection.rpc import Traffic
-from ..errors import InvalidArguments, NotSent, ServerError, SkillError
+from ..errors import CallDenied, InvalidArguments, NotSent, ServerError, SkillError
 from ..protocol.capabilities import declared_extensions
 from ..protocol.era import Topic
 from ..protocol.metadata import Origin
@@ -49,9 +60,8 @@ from .skill import Skill, SkillEntry, SkillReader, request_for
 if TYPE_CHECKING:
     from ..audit.entry import AuditEntry
     from ..audit.record import SessionAudit
-    from ..catalog.pins import Pins
 
-__all__ = ["Skills", "with_same_names"]
+__all__ = ["SkillPins", "Skills", "with_same_names"]
 
 _log = logging.getLogger("mcp_client")
 _KIND = Kind("skills/list", "skills", "skills", lambda skill: skill.uri, "entries")
@@ -332,3 +342,126 @@ def _verified(entry: SkillEntry, content: bytes) -> str:
             server=entry.server,
         ) from None
     return text
+
+
+# ------------------------------------------------------------------ the lock file
+
+Files: TypeAlias = Sequence[SkillFile]
+_MAX_FILES_SHOWN = 8
+
+
+class SkillPins:
+    """The skills in a lock file. Reads and writes it: to be called in a thread."""
+
+    def __init__(self, pins: Pins) -> None:
+        self._pins = pins
+        self._seen: set[str] = set()
+        """Servers whose skills the file had: if they are gone there, they are not new."""
+
+    def drift_of(self, server: str, uri: str, files: Files) -> tuple[Finding, ...]:
+        """Return the differences between a skill and the file."""
+        pins = self._pins
+        if pins.policy == "accept":
+            return ()
+        known = self._known(server)
+        if known is None:
+            if self._may_begin(server):
+                return ()  # none of its skills has been written down yet
+            text = f"{pins.name} does not have the skills of this server"
+            return (Finding("not_pinned", text, "server"),)
+        if pins._has_moved(server):
+            text = f"{pins.name} has this server's name for another URL or other identity"
+            return (Finding("server_moved", text),)
+        return self._drift(known, uri, files)
+
+    def compare(self, server: str, skills: Sequence[tuple[str, Files]]) -> list[Finding]:
+        """Compare a list with the file, store what the policy permits, and return the drift."""
+        pins = self._pins
+        known = self._known(server)
+        follows = pins.policy == "accept" and (pins.create or known is not None)
+        findings = [
+            finding.at(f"skill '{safe_text(uri, 128)}'")
+            for uri, files in skills
+            for finding in (
+                self._drift(known or {}, uri, files)
+                if follows and known is not None
+                else self.drift_of(server, uri, files)
+            )
+        ]
+        is_first = known is None and self._may_begin(server) and bool(skills)
+        if (is_first or (follows and findings)) and not (
+            pins._has_moved(server) and pins.policy != "accept"
+        ):
+            self._write(server, skills)
+            if is_first and pins.policy == "refuse":
+                text = (
+                    f"{pins.name} did not have the skills of '{safe_text(server, 60)}': they were "
+                    f"stored unreviewed ({len(skills)} of them); Pins(create=False) refuses "
+                    "instead"
+                )
+                return [Finding("not_pinned", text, "server")]
+        return findings
+
+    def check_policy(self, server: str, uri: str, drift: Sequence[Finding]) -> None:
+        """Raise ``CallDenied`` if there is ``drift`` and the policy is to refuse it."""
+        if drift and self._pins.policy == "refuse":
+            reason = "; ".join(map(str, drift))
+            raise CallDenied(
+                f"skill {safe_text(uri, 200)!r} refused: {reason}. To accept the new files, "
+                "call Pins.accept_skills(...)",
+                reason=reason,
+                server=server,
+            )
+
+    def loaded(self, server: str, uri: str, files: Files, *, is_permanent: bool) -> None:
+        """Note that a skill was approved and verified; ``is_permanent`` by a permanent approval."""
+        pins = self._pins
+        known = self._known(server)
+        if known is not None and known.get(uri) == pinned(files):
+            return
+        is_first = known is None and self._may_begin(server)
+        if (is_first or is_permanent or pins.policy == "accept") and not pins._has_moved(server):
+            self._write(server, [(uri, files)])
+
+    def _known(self, server: str) -> Mapping[str, Any] | None:
+        known = self._pins._skills(server)
+        if known is not None:
+            self._seen.add(server)
+        return known
+
+    def _may_begin(self, server: str) -> bool:
+        """Whether skills of a server that the file does not have are written down."""
+        return self._pins.create and server not in self._seen
+
+    def _write(self, server: str, skills: Iterable[tuple[str, Files]]) -> None:
+        self._seen.add(server)
+        self._pins._write_skills(server, {uri: pinned(files) for uri, files in skills})
+
+    def _drift(self, known: Mapping[str, Any], uri: str, files: Files) -> tuple[Finding, ...]:
+        old, new, name = known.get(uri), pinned(files), self._pins.name
+        if old is None:
+            text = f"this skill is not in {name}: it came after the file was written"
+            return (Finding("not_pinned", text, "skill"),)
+        if old == new:
+            return ()
+        if old == DYNAMIC or new == DYNAMIC:
+            is_now = "is dynamic now" if new == DYNAMIC else "was dynamic"
+            text = f"this skill has changed since {name} was written: its content {is_now}"
+            return (Finding("definition_changed", text, digest_of(files) if files else DYNAMIC),)
+        changes = list(_differences(uri, old, new))
+        if len(changes) > _MAX_FILES_SHOWN:
+            changes[_MAX_FILES_SHOWN:] = [f"{len(changes) - _MAX_FILES_SHOWN} more files differ"]
+        texts = (f"this skill has changed since {name} was written", *changes)
+        return tuple(Finding("definition_changed", text, digest_of(files)) for text in texts)
+
+
+def _differences(uri: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    directory = uri.rpartition("/")[0] + "/"
+    for file in sorted({*old, *new}):
+        quoted = f"its file '{safe_text(file.removeprefix(directory), 110)}'"
+        if file not in old:
+            yield f"{quoted} is new"
+        elif file not in new:
+            yield f"{quoted} was removed"
+        elif old[file] != new[file]:
+            yield f"{quoted} has changed"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.catalog.skill_pins import SkillFile, digest_of
+from mcp_client.approval.skill_request import SkillFile, digest_of
 from mcp_client.extensions.skill import SkillEntry, path_problem
 from tests.support.properties import examples
 from tests.support.skills import FORMS, MAIN, PDF, entry_of

@@ -36,10 +36,10 @@ from mcp_client import (
 )
 from mcp_client.approval import Decisions, Remember, SkillRequest, one_at_a_time
 from mcp_client.approval.skill_request import SKILL_FINDING
-from mcp_client.catalog.skill_pins import SkillPins
 from mcp_client.errors import InvalidArguments, SkillError
 from mcp_client.extensions import Skill
 from mcp_client.extensions.skill import SkillEntry
+from mcp_client.extensions.skills import SkillPins
 from mcp_client.transports.memory import MemoryTransport
 from tests.support.skills import (
     EXTENSION,
