@@ -40,7 +40,7 @@ One directory per subject; imports go down this list only::
     config/      config files: find and load them; who may start a server of one
     session/     connect, Session, and the life of one tool call, top to bottom
     extensions/  the extensions of the protocol: each declared, each in files of its own
-    handlers/    handlers for a server's requests: elicitation, sampling, roots; its log
+    handlers/    handlers for a server's requests: elicitation, sampling, roots
     state/       where decisions, pins, tokens and the audit are stored: memory, directory, database
     audit/       the record of every call, opened before it is decided, and how to verify it
     approval/    the gate every call passes: rules, remembered decisions, the approval hook

@@ -18,7 +18,7 @@ CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
     "adapters": 4231,  # instructions of servers; official: a session in the shape of the official S
-    "approval": 4254,  # `quick`; misspelt options are errors with a suggestion; longer names
+    "approval": 4254,  # the files of a skill; `quick`; misspelt options; longer names
     "audit": 3000,  # arguments are left out if the tool is not known; appends in one coroutine
     "auth": 4106,  # options as in approval; longer errors
     "catalog": 4232,  # options as in approval; the meta of lists
@@ -29,13 +29,13 @@ CODE_LINES = {
     "content": 18,
     "desk": 1746,
     "errors": 200,
-    "extensions": 2091,  # errors of a task hide the session's secrets; ttl of started tasks
-    "handlers": 1332,  # a handler for any notification
+    "extensions": 2091,  # the pins of skills came from "catalog"; ttl of started tasks
+    "handlers": 1239,  # a handler for any notification
     "host": 2061,  # ttl; Timeouts.gather
     "protocol": 2831,  # the newest revision of one era; a frame is freed before its values
     "runtime": 3811,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1075,  # options as in approval
-    "session": 2801,  # calls wait their turn; hides marked secrets; tasks save context; session_id,
+    "session": 2880,  # the log of a server came from "handlers"; calls wait their turn
     "state": 1164,  # the rows of the journal have a type; FileState in a file of its own
     "stubs": 190,
     "sync": 339,  # one import more, of "config"; session_id, server_response

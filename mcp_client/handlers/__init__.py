@@ -7,7 +7,6 @@
     dispatcher.py       calls the handlers, and sends what they return
     question_checks.py  the checks of a server's request before a handler receives it
     input_rounds.py     calls for which a server requests input
-    server_log.py       the log notifications of a server
     wire_format.py      parses a server's requests, and encodes responses
 """
 

@@ -15,7 +15,7 @@
     task_handles.py     ``start_tool`` and ``resume_task``
     saved_task.py       the contents of ``task.to_json()``
     library.py          resources, prompts, completion and skills
-    server_messages.py  messages that a server sends on its own
+    server_messages.py  messages that a server sends on its own, and its log
 """
 
 from ..runtime.lazy import lazy as _lazy

@@ -22,7 +22,6 @@ from ..connection.rpc import REPEATABLE
 from ..errors import McpError
 from ..handlers.dispatcher import Dispatcher
 from ..handlers.input_rounds import InputRequiredLoop
-from ..handlers.server_log import ServerLog
 from ..runtime.event_loop import current
 from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext, Stats
@@ -32,7 +31,7 @@ from ..validation.worker_pool import WorkerPool
 from .call import Caller
 from .facts import FactsOfSession
 from .library import LibraryOfSession
-from .server_messages import ServerMessages
+from .server_messages import ServerLog, ServerMessages
 from .session_options import ForScripts, Setup
 
 if TYPE_CHECKING:
