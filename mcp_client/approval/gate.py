@@ -17,7 +17,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
 
 import anyio
 
@@ -52,6 +52,8 @@ __all__ = ["Gate", "Memory"]
 
 R = TypeVar("R", bound=ApprovalRequest)
 Check: TypeAlias = Callable[[R, Allow], Awaitable[R]]
+Decided: TypeAlias = "tuple[Any, str]"
+"""An ``Allow``, a ``Deny`` or an invalid value; and who returned it, as errors name them."""
 
 _log = logging.getLogger("mcp_client.approval")
 _MAX_EDITS = 3
@@ -74,15 +76,6 @@ class Memory(Protocol):
 
     def keep(self, request: ApprovalRequest, remember: Remember, by: str | None) -> None:
         """Store the approval of ``by``. Raises ``ConfigError`` on failure."""
-
-
-class Given(NamedTuple):
-    """A decision on a request, and its author."""
-
-    answer: Any
-    """An ``Allow`` or a ``Deny``, or an invalid value."""
-    by: str
-    """The name for errors: the policy, the memory or the approval hook."""
 
 
 class Gate:
@@ -129,13 +122,13 @@ class Gate:
         """
         seconds = min(seconds, self._seconds)
         at_once = self._at_once(request, once, seconds)
-        given = at_once or await self._wait(request, seconds)
-        approved = request
-        if type(given.answer) is Allow and given.answer.arguments is not None:
-            approved, given = await self._edit(request, given, check, seconds)
-        answer = given.answer
+        decided = at_once or await self._wait(request, seconds)
+        answer, approved = decided[0], request
+        if type(answer) is Allow and answer.arguments is not None:
+            approved, decided = await self._edit(request, decided, check, seconds)
+            answer = decided[0]
         if type(answer) is not Allow:
-            self._refuse(request, given)
+            self._refuse(request, decided)
         source, reason = answer.source, answer.reason
         is_plain = answer.remember is None and answer.by is None
         if at_once and is_plain:
@@ -170,7 +163,9 @@ class Gate:
 
     # ------------------------------------------------------------------- asking
 
-    def _at_once(self, request: Any, once: OneCallApproval | None, seconds: float) -> Given | None:
+    def _at_once(
+        self, request: Any, once: OneCallApproval | None, seconds: float
+    ) -> Decided | None:
         """Return the decision that needs no wait, or None."""
         by = "the policy"
         answer: Any = None
@@ -193,7 +188,7 @@ class Gate:
                         answer = self._quickly(request, seconds)
         except Exception as error:  # any failure is a denial
             raise self._failed(request, by, error) from error
-        return None if answer is None else Given(answer, by)
+        return None if answer is None else (answer, by)
 
     def _quickly(self, request: Any, seconds: float) -> Any:
         now = self.questions.loop().now
@@ -203,11 +198,11 @@ class Gate:
             raise NoAnswer(seconds)
         return answer
 
-    async def _wait(self, request: ApprovalRequest, seconds: float) -> Given:
+    async def _wait(self, request: ApprovalRequest, seconds: float) -> Decided:
         """Return the decision from the file of decisions or from the hook."""
         by = "memory"
         question = Question(self, seconds)
-        loop = question.loop
+        loop = question.alarm.loop
         before = loop.current_task().cancelling()
         try:
             with question:
@@ -238,41 +233,39 @@ class Gate:
             if not isinstance(error, Exception) and not hook_alone:
                 raise
             raise self._failed(request, by, error) from error
-        return Given(answer, by)
+        return answer, by
 
     # ------------------------------------------------------------------ editing
 
     async def _edit(
-        self, request: R, given: Given, check: Check[R] | None, seconds: float
-    ) -> tuple[R, Given]:
+        self, request: R, decided: Decided, check: Check[R] | None, seconds: float
+    ) -> tuple[R, Decided]:
         """Return the call as the approver edited it, and the decision on it.
 
         The approver is asked again if the edited call has findings.
         """
-        shown, edits = request, [given.answer]
-        while len(edits) <= _MAX_EDITS:
-            answer = edits[-1]
-            edited = self._with_arguments(request, answer.arguments, given.by)
+        shown, (answer, by), edits = request, decided, list[Allow]()
+        while len(edits) < _MAX_EDITS:
+            edits.append(answer)
+            edited = self._with_arguments(request, answer.arguments, by)
             if check is not None:
                 edited = await check(edited, answer)
             self._check_policy(edited)
             known = {one.known_as for one in shown.findings}
             if edited.key == shown.key or known.issuperset(one.known_as for one in edited.findings):
-                return edited, given
+                return edited, (answer, by)
             shown = edited
             try:
-                given = await self._wait(edited, seconds)
+                answer, by = await self._wait(edited, seconds)
             except CallPending:  # the first approval is needed again then
                 for earlier in reversed(edits):
                     if earlier._give_back is not None:
                         await earlier._give_back()
                 raise
-            if type(given.answer) is not Allow or given.answer.arguments is None:
-                return edited, given
-            edits.append(given.answer)
+            if type(answer) is not Allow or answer.arguments is None:
+                return edited, (answer, by)
         reason = f"the approver edited the arguments {_MAX_EDITS} times, and each has findings"
-        last = edits[-1]
-        raise request.refusal(reason, reason=reason, source=last.source, by=last.by)
+        raise request.refusal(reason, reason=reason, source=answer.source, by=answer.by)
 
     def _with_arguments(self, request: R, arguments: Any, who: str) -> R:
         try:
@@ -300,15 +293,14 @@ class Gate:
         except Exception as error:
             raise self._failed(edited, "the policy", error) from error
         if answer is not None and type(answer) is not Allow:
-            given = Given(answer, "the policy")
-            self._refuse(edited, given, "not approved, as the approver edited it")
+            self._refuse(edited, (answer, "the policy"), "not approved, as the approver edited it")
 
     # ----------------------------------------------------------------- refusing
 
     def _refuse(
-        self, request: ApprovalRequest, given: Given, what: str = "not approved"
+        self, request: ApprovalRequest, decided: Decided, what: str = "not approved"
     ) -> NoReturn:
-        answer = given.answer
+        answer, by = decided
         if type(answer) is Deny:
             reason = safe_text(answer.reason, 500)
             model_reason = reason if answer.source == "gate" else ""
@@ -319,7 +311,7 @@ class Gate:
                 "model_reason": model_reason,
             }
             raise request.refusal(f"{what}: {reason}", reason=reason, **fields)
-        reason = f"{given.by} returned {not_a_decision(answer)}"
+        reason = f"{by} returned {not_a_decision(answer)}"
         _log.warning("%s is refused: %s", _name_of(request), reason)
         raise request.refusal(reason, reason=reason)
 

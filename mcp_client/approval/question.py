@@ -8,11 +8,13 @@ in the meantime covers its call.
 
 from __future__ import annotations
 
+import functools
+import math
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..runtime.event_loop import Backend, current
+from ..runtime.event_loop import Backend, Handle, current
 from ..runtime.pausable_clock import script_clock
 
 if TYPE_CHECKING:
@@ -51,12 +53,13 @@ class Asker(Protocol):
 class Questions:
     """The open questions of one gate."""
 
-    __slots__ = ("_loop", "is_closed", "open")
+    __slots__ = ("_alarm", "_loop", "is_closed", "open")
 
     def __init__(self) -> None:
         self.is_closed: bool = False
         self.open: set[Question] = set()
         self._loop: Backend | None = None
+        self._alarm: _Alarm | None = None
 
     def loop(self) -> Backend:
         """Return the event loop that runs."""
@@ -65,12 +68,71 @@ class Questions:
             loop = self._loop = current()
         return loop
 
+    def alarm(self) -> _Alarm:
+        """Return the timer for questions of the event loop that runs."""
+        loop, alarm = self.loop(), self._alarm
+        if alarm is None or alarm.loop is not loop:
+            alarm = self._alarm = _Alarm(loop, self.open)
+        return alarm
+
     def close(self) -> None:
         """Refuse the questions that are open, and every later one."""
         self.is_closed = True
+        if self._alarm is not None:
+            self._alarm.stop()
         for question in list(self.open):
             question.closed = True
             question.scope.cancel()
+
+
+class _Alarm:
+    """The timer for all open questions of a gate in one event loop.
+
+    On asyncio, each scope of anyio's sets a timer of its own, which takes an eighth of a call (the
+    row "a call with an async approval hook"). Scopes of ``kind`` have a deadline and no timer.
+    """
+
+    __slots__ = ("_handle", "_open", "at", "kind", "loop")
+
+    def __init__(self, loop: Backend, open: set[Question]) -> None:
+        import anyio
+
+        kind: Any = type(anyio.CancelScope())
+        has_timers = hasattr(kind, "_timeout")  # not on trio, where a deadline costs little
+        self.loop: Backend = loop
+        self.kind: type[anyio.CancelScope] = _without_timer(kind) if has_timers else kind
+        self.at: float = math.inf if has_timers else -math.inf
+        """The time when it rings; infinity if it is not set."""
+        self._open = open
+        self._handle: Handle | None = None
+
+    def set(self, when: float) -> None:
+        """Ring at ``when`` and not at the time that was set before."""
+        self.stop()
+        self.at, self._handle = when, self.loop.call_at(when, self._ring)
+
+    def stop(self) -> None:
+        """Do not ring."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self.at, self._handle = math.inf, None
+
+    def _ring(self) -> None:
+        self.at, self._handle = math.inf, None
+        now, nearest = self.loop.now(), math.inf
+        for question in [each for each in self._open if each.alarm is self]:
+            if question.until <= now:
+                question.scope.cancel()
+            else:
+                nearest = min(nearest, question.until)
+        if nearest < math.inf:
+            self.set(nearest)
+
+
+@functools.cache
+def _without_timer(kind: Any) -> Any:
+    """Return a class of anyio's scopes that wait for other code to cancel them."""
+    return type(kind.__name__, (kind,), {"__slots__": (), "_timeout": lambda scope: None})
 
 
 class Question:
@@ -81,7 +143,7 @@ class Question:
 
     __slots__ = (
         *("_script", "_seconds"),
-        *("closed", "gate", "is_open", "loop", "outer", "scope"),
+        *("alarm", "closed", "gate", "is_open", "outer", "scope", "until"),
     )
 
     def __init__(self, gate: Asker, seconds: float) -> None:
@@ -91,19 +153,22 @@ class Question:
         self.is_open: bool = True
         self.closed: bool = False
         """Whether the gate was closed before there was an answer."""
-        self.loop: Backend = gate.questions.loop()
+        self.alarm: _Alarm = gate.questions.alarm()
         self._seconds = seconds
 
     def __enter__(self) -> Question:
-        questions, loop = self.gate.questions, self.loop
+        questions, alarm = self.gate.questions, self.alarm
         if questions.is_closed:
             raise Closed
-        self.scope: anyio.CancelScope = loop.cancel_scope(deadline=loop.now() + self._seconds)
+        self.until: float = alarm.loop.now() + self._seconds
+        self.scope: anyio.CancelScope = alarm.kind(deadline=self.until)
         self._script = script_clock.get()
         if self._script is not None:
             self._script.stop()
         self.scope.__enter__()
         questions.open.add(self)
+        if self.until < alarm.at:
+            alarm.set(self.until)
         return self
 
     def __exit__(
@@ -119,7 +184,7 @@ class Question:
         scope = self.scope
         scope.__exit__(kind, error, traceback)
         # A hook that holds up the event loop answers before its cancellation comes.
-        late = error is None and self.loop.now() >= scope.deadline
+        late = error is None and self.alarm.loop.now() >= self.until
         if late or scope.cancelled_caught:
             raise Closed if self.closed else NoAnswer(self._seconds)
 

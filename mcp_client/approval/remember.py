@@ -56,9 +56,11 @@ class Remember:
     def __post_init__(self) -> None:
         if not isinstance(self.scope, str) or self.scope not in _SCOPES:
             raise ConfigError(f"remember={self.scope!r}: {_GIVE}")
-        from .constraints import Constraints  # most approvals set none
+        where = self.where
+        if where is not None:
+            from .constraints import Constraints  # most approvals set none
 
-        where = Constraints(self.where).wanted or None
+            where = Constraints(where).wanted or None
         if where and self.scope == "call":
             raise ConfigError("Remember('call', where=...): one call has its arguments already")
         if type(self.exact) is not bool or (self.exact and (where or self.scope == "call")):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -19,10 +20,10 @@ from ..catalog.call_context import is_storable, same_context
 from ..runtime.callbacks import in_thread
 from ..runtime.safe_text import safe_text
 from .decision import Allow, Remember
-from .decisions import Decision, Decisions
 from .request import ApprovalRequest, is_known
 
 if TYPE_CHECKING:
+    from .decisions import Decision, Decisions
     from .tool_call import ToolCall
 
 __all__ = ["ApprovalMemory", "OneCallApproval", "write_down"]
@@ -30,6 +31,7 @@ __all__ = ["ApprovalMemory", "OneCallApproval", "write_down"]
 _log = logging.getLogger("mcp_client.approval")
 _WRITE_SECONDS = 15.0
 """Waiting for another process that writes the same file takes at most ten."""
+_making = threading.Lock()
 
 
 class ApprovalMemory:
@@ -42,17 +44,31 @@ class ApprovalMemory:
 
         It is used if a request has no identity, and only when needed, because it computes a digest.
         """
-        self.session: Decisions = Decisions()
         self.store = store
         self.waits: bool = store is not None and store.waits
         """Whether a query of the store reads a file."""
         self.identity: Callable[[], str | None] = cache(identity)
+        self._session: Decisions | None = None
         self._warned: set[str] = set()
+
+    @property
+    def session(self) -> Decisions:
+        """The decisions that are remembered until the session ends."""
+        if self._session is None:
+            from .decisions import Decisions  # most sessions remember nothing
+
+            with _making:
+                self._session = self._session or Decisions()
+        return self._session
 
     @property
     def is_empty(self) -> bool:
         """Whether no approval is remembered, as far as is known without waiting."""
-        return self.store is None and self.session.is_empty
+        return self.store is None and self._is_session_empty
+
+    @property
+    def _is_session_empty(self) -> bool:
+        return self._session is None or self._session.is_empty
 
     def observe(self, observer: Any) -> None:
         """Call ``observer.revoked(decisions, by)`` when some are revoked."""
@@ -62,7 +78,7 @@ class ApprovalMemory:
     def recall(self, request: ApprovalRequest) -> Allow | None:
         """Return the approval that covers ``request``, if any."""
         found: Decision | None = None
-        if not self.session.is_empty:
+        if not self._is_session_empty:
             found = self.session.find(request, self._identity(request) or "")
         if found is None and self.store is not None:
             identity = self._identity(request)
@@ -96,12 +112,17 @@ class ApprovalMemory:
                 remember = replace(remember, seconds=_SCRIPT_SECONDS)
         (always or self.session).add(request, remember, identity or "", by)
 
+    def end(self) -> None:
+        """Forget the approvals that are remembered until the session ends, because it does."""
+        if self._session is not None:
+            self._session.revoke_all()
+
     def end_run(self, script: str) -> None:
         """Forget the approvals for one run of a script, which is over.
 
         In the store they expire: the run may have been a part of one that continues elsewhere.
         """
-        if not self.session.is_empty:
+        if not self._is_session_empty:
             over = {one.id for one in self.session.list() if one.script == script}
             if over:
                 self.session._drop(over)

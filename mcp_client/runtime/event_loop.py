@@ -29,7 +29,6 @@ from .deadline_timer import DeadlineTimer
 if TYPE_CHECKING:
     import asyncio
 
-    import anyio
     import trio
 
 __all__ = [
@@ -93,9 +92,6 @@ class Backend(Protocol):
 
     def effective_deadline(self) -> float:
         """Return the earliest deadline around the caller; ``-inf`` in a cancelled scope."""
-
-    def cancel_scope(self, *, deadline: float) -> anyio.CancelScope:
-        """Return a scope of anyio's, not entered yet, with this deadline on the loop's clock."""
 
     def time_limit(self, seconds: float) -> AbstractAsyncContextManager[object]:
         """Cancel the block after ``seconds``, and raise ``TimeoutError`` then.
@@ -251,7 +247,7 @@ class _Asyncio:
         self.waiter: Callable[[], Any] = loop.create_future
         self.call_soon: Callable[[Callable[[], None]], Any] = loop.call_soon
 
-    # These two replace themselves by functions of anyio's backend. It is large: a program that uses
+    # It replaces itself by a function of anyio's backend. That is large: a program that uses
     # asyncio alone gets its first result without it (the row "fresh process to first result").
     @staticmethod
     def effective_deadline() -> float:
@@ -261,14 +257,6 @@ class _Asyncio:
         deadline: Any = private.AsyncIOBackend.current_effective_deadline
         _Asyncio.effective_deadline = deadline  # type: ignore[method-assign]
         return float(deadline())
-
-    @staticmethod
-    def cancel_scope(*, deadline: float) -> anyio.CancelScope:
-        import anyio
-
-        scope = anyio.CancelScope(deadline=deadline)
-        _Asyncio.cancel_scope = type(scope)  # type: ignore[method-assign]
-        return scope
 
     @asynccontextmanager
     async def time_limit(self, seconds: float) -> AsyncIterator[object]:
@@ -372,11 +360,6 @@ class _Trio:
 
     def effective_deadline(self) -> float:
         return float(sys.modules["trio"].current_effective_deadline())
-
-    def cancel_scope(self, *, deadline: float) -> anyio.CancelScope:
-        import anyio
-
-        return anyio.CancelScope(deadline=deadline)
 
     @asynccontextmanager
     async def time_limit(self, seconds: float) -> AsyncIterator[object]:

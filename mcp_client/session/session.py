@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import anyio
 
-from ..approval.decisions import Decisions
 from ..catalog.read_requests import ReadRequests
 from ..catalog.result import ToolResult
 from ..catalog.subscriptions import Subscriptions
@@ -25,7 +24,6 @@ from ..handlers.input_rounds import InputRequiredLoop
 from ..runtime.event_loop import current
 from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext, Stats
-from ..runtime.storage import Storage
 from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
 from .call import Caller
@@ -35,6 +33,7 @@ from .server_messages import ServerLog, ServerMessages
 from .session_options import ForScripts, Setup
 
 if TYPE_CHECKING:
+    from ..approval.decisions import Decisions
     from ..approval.script import Script
     from ..audit.entry import AuditEntry
     from ..catalog.library import Library
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from ..extensions.skills import Skills
     from ..extensions.tasks import Task
     from ..extensions.ui_resource import UiResource
+    from ..runtime.storage import Storage
     from ..runtime.watch import Watch
     from .task_handles import Handover
 
@@ -399,7 +399,7 @@ class Session(FactsOfSession, LibraryOfSession):
             self._connection.check_loop()
         self._connection.closed = True
         self._setup.gate.close()
-        self.decisions.revoke_all()
+        self._setup.memory.end()
         if self._connection.latest is not None:
             self._subscriptions.close()
         if self._started is not None:

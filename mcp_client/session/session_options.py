@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from ..approval.decisions import Decisions
 from ..approval.gate import Gate
 from ..approval.remembered import ApprovalMemory
 from ..errors import ConfigError
@@ -17,13 +16,11 @@ from ..protocol.capabilities import ERAS, HANDSHAKE, STATELESS, ClientDeclaratio
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.session_context import KnownSecrets
-from ..runtime.storage import Storage
-from ..state import State
-from ..state.file_state import state_of
 from ..transports.servers import recorded_by
 from ..validation.strictness import Validation, validation_of
 
 if TYPE_CHECKING:
+    from ..approval.decisions import Decisions
     from ..approval.managed_policy import ManagedPolicy
     from ..approval.script import Script
     from ..audit import Audit
@@ -34,6 +31,8 @@ if TYPE_CHECKING:
     from ..catalog.tools import Trust
     from ..connection.call_options import CallOptions, Retry
     from ..handlers.handlers import Handlers
+    from ..runtime.storage import Storage
+    from ..state import State
     from .binding import Binding
 
 __all__ = [
@@ -112,8 +111,13 @@ def stores_in(state: Any, pins: Any, audit: Any, server: object = None) -> Store
 
     The tokens of an ``OAuth()`` without ``store=`` are stored in the state. Raises ``ConfigError``.
     """
-    decisions = state if isinstance(state, Decisions) else None
-    state = None if decisions is not None else state_of(state)
+    decisions: Decisions | None = None
+    if state is not None:
+        from ..approval.decisions import Decisions  # a session without a state loads none
+        from ..state.file_state import state_of
+
+        decisions = state if isinstance(state, Decisions) else None
+        state = None if decisions is not None else state_of(state)
     if state is None:
         return Stores(None, decisions, pins, _audit(audit, None))
     keep = getattr(getattr(recorded_by(server), "auth", None), "store_tokens_in", None)
@@ -138,6 +142,8 @@ def paused_in(state: State | None, *approvals: Any) -> Storage | None:
     That is the state, else the place of an ``ApprovalQueue`` among ``approvals``; None if the
     responses stay in this process.
     """
+    from ..runtime.storage import Storage
+
     hooks = (getattr(approval, "ask", approval) for approval in approvals)
     found = (state, *(getattr(hook, "paused", None) for hook in hooks))
     return next((one for one in found if isinstance(one, Storage)), None)

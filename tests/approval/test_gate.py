@@ -12,6 +12,7 @@ from contextlib import nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import anyio
 import pytest
@@ -39,6 +40,7 @@ from mcp_client.approval.gate import Gate
 from mcp_client.approval.remembered import write_down
 from mcp_client.errors import InvalidArguments, ProtocolViolation
 from mcp_client.extensions import App, Task
+from mcp_client.runtime.event_loop import current
 from mcp_client.state import MemoryState
 from mcp_client.testing import JsonRpcError
 from tests.room_stubs import public_names
@@ -525,6 +527,51 @@ async def test_a_gate_that_is_closed_asks_nobody() -> None:
     with pytest.raises(CallDenied, match="closed"):
         await gate.decide(ToolCall.example("rm"))
     assert asked == []
+
+
+@pytest.mark.both_backends
+async def test_each_of_the_requests_that_wait_has_its_own_time_limit(clock: Clock) -> None:
+    left: list[float] = []
+    refused: list[float] = []
+
+    async def ask(request: Any) -> Allow:
+        left.append(anyio.current_effective_deadline() - anyio.current_time())
+        await anyio.sleep_forever()
+        return Allow()
+
+    async def decide(seconds: float) -> None:
+        with pytest.raises(CallDenied, match=f"none within {min(seconds, 9):g} s"):
+            await gate.decide(ToolCall.example(), seconds=seconds)
+        refused.append(seconds)
+
+    gate = Gate(ask, 9)
+    clock.stop()
+    async with anyio.create_task_group() as tasks:
+        for seconds in (3.0, 1.0, 2.0, 20.0):
+            tasks.start_soon(decide, seconds)
+            await anyio.wait_all_tasks_blocked()
+        assert left == pytest.approx([3, 1, 2, 9])
+        for number, ends in enumerate([[], [1.0], [1.0, 2.0], [1.0, 2.0, 3.0]]):
+            assert refused == ends, number
+            clock.jump(1.01)
+            for _ in range(20):  # the timer rings, the hook ends, its caller runs
+                await anyio.lowlevel.checkpoint()
+        clock.jump(6)
+    assert refused == [1.0, 2.0, 3.0, 20.0]
+
+
+async def test_the_requests_that_wait_share_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(request: Any) -> Allow:
+        await anyio.lowlevel.checkpoint()
+        return Allow()
+
+    gate, loop = Gate(ask, 30), cast(Any, current().loop)
+    call_at = Mock(wraps=loop.call_at)
+    monkeypatch.setattr(loop, "call_at", call_at)
+    for _ in range(20):
+        await gate.decide(ToolCall.example())
+    gate.close()
+    assert call_at.call_count == 1
 
 
 class Quick:

@@ -17,7 +17,10 @@ from mcp_client.runtime.event_loop import LoopLock, current
 pytestmark = pytest.mark.anyio
 
 _SERVER = Path(__file__).parents[1] / "bench" / "server.py"
-_UNUSED = ("anyio._backends", "anyio.abc", "html")
+_UNUSED = (
+    *("anyio._backends", "anyio.abc", "html"),
+    *("mcp_client.approval.constraints", "mcp_client.approval.decisions", "mcp_client.state."),
+)
 """Modules that take long to import, and that a first call has no use for."""
 _FIRST_CALL = f"""
 import asyncio, sys

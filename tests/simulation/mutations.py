@@ -37,17 +37,17 @@ MUTATIONS: dict[str, Mutation] = {
     "a hook that fails allows": Mutation(
         "approval.gate",
         "raise\n            raise self._failed(request, by, error) from error\n",
-        "raise\n            return Given(Allow(), by)\n",
+        "raise\n            return Allow(), by\n",
     ),
     "an answer that is none allows": Mutation(
         "approval.gate",
-        "        if type(answer) is not Allow:\n            self._refuse(request, given)\n",
+        "        if type(answer) is not Allow:\n            self._refuse(request, decided)\n",
         "        if type(answer) is not Allow:\n            answer = Allow()\n",
     ),
     "an edit is not what is sent": Mutation(
         "approval.gate",
-        "approved, given = await self._edit(request, given, check, seconds)",
-        "_, given = await self._edit(request, given, check, seconds)",
+        "approved, decided = await self._edit(request, decided, check, seconds)",
+        "_, decided = await self._edit(request, decided, check, seconds)",
     ),
     "a cancellation that a hook swallows is forgotten": Mutation(
         "connection.cancellation",
