@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from ..processes.executables import split_words
+from ..processes.commands import split_words
 from ..runtime.console import terminal
 from ..runtime.safe_text import safe_text
 from ..runtime.strict_json import read_json_object

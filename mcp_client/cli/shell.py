@@ -27,7 +27,7 @@ import anyio
 
 from ..audit.redaction import Redaction
 from ..errors import ConfigError, McpError
-from ..processes.executables import split_words
+from ..processes.commands import split_words
 from ..runtime.atomic_file import OwnFile
 from ..runtime.console import open_console, terminal, why_no_terminal
 from ..runtime.safe_text import close_names, near, safe_text

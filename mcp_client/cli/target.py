@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, NotFound
-from ..processes.executables import find_executable, split_words
+from ..processes.commands import find_executable, split_words
 from ..runtime.safe_text import near, safe_text
 from ..transports.stdio import StdioServer
 from .exits import UsageError

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..approval.start_request import CONFINED, CONNECTS, STARTS, StartRequest
 from ..errors import ConfigError, ConnectError
-from ..processes.executables import environment_of, find_executable
+from ..processes.commands import environment_of, find_executable
 from ..protocol.canonical_json import sha256
 from ..runtime.limits import Timeouts
 from ..transports.http_options import shown

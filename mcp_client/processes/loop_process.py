@@ -20,8 +20,7 @@ from itertools import islice
 from typing import IO, Any
 
 from ..runtime.event_loop import Handle
-from .process import CHUNK_BYTES, Pending, Process
-from .process_tree import bytes_unread, exit_code_of
+from .process import CHUNK_BYTES, Pending, Process, bytes_unread, exit_code_of
 
 __all__ = ["LoopProcess"]
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from ..runtime.event_loop import Backend
 
 if TYPE_CHECKING:  # they load subprocess: the bench's row "import"
-    from .process import Process, StderrTail
-    from .process_tree import ProcessTree
+    from .process import Process, ProcessTree, StderrTail
 
 __all__ = ["new_process"]
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from . import process_tree
+from . import process
 
 __all__ = ["guard_orphans"]
 
@@ -44,11 +44,11 @@ def guard_orphans() -> Iterator[None]:
         except OSError:  # the guard was killed
             return
 
-    process_tree.notify_guard = notify if child > 0 else None
+    process.notify_guard = notify if child > 0 else None
     try:
         yield
     finally:
-        process_tree.notify_guard = None
+        process.notify_guard = None
         os.close(writer)
         if child > 0:
             with suppress(ChildProcessError):

@@ -3,7 +3,7 @@
 Four threads: one for each of the three pipes and one that waits for the exit. They are daemons, end
 with the process, and do not keep its ``Process`` alive. Each closes its own pipe when it ends,
 because closing a descriptor does not end a read or write of another thread. So a descendant that
-cannot be ended (see ``process_tree``) keeps the two readers until it exits.
+cannot be ended (see ``process``) keeps the two readers until it exits.
 
 A reader is at most ``_MAX_PIECES_AHEAD`` ahead of the event loop, so what a server floods us with
 stays in the pipe.
@@ -21,8 +21,7 @@ from typing import IO, Any, TypeAlias
 import anyio
 
 from ..runtime.daemon_thread import start_thread
-from .process import CHUNK_BYTES, Pending, Process
-from .process_tree import bytes_unread
+from .process import CHUNK_BYTES, Pending, Process, bytes_unread
 
 __all__ = ["ThreadProcess"]
 

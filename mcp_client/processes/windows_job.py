@@ -22,7 +22,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .executables import command_line_on_windows
+from .commands import command_line_on_windows
 
 __all__ = ["WindowsJob"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..errors import ConnectError
-from ..processes.process_tree import PosixGroup
+from ..processes.process import PosixGroup
 from ..runtime.daemon_thread import NoThread, run_in_thread
 from .bubblewrap import Launch, confine, remove
 from .sandbox import Confinement, Grants

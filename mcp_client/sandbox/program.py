@@ -29,7 +29,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..processes.executables import find_executable
+from ..processes.commands import find_executable
 from .visible_paths import beginning, inside
 
 __all__ = [

@@ -8,7 +8,6 @@
     stream.py            ``StreamServer``: a pair of streams of the host's own
     stdio.py             ``StdioServer``: a server that the host starts
     servers.py           servers that are started, their sandboxes, ``Recording``
-    command_name.py      the default name of such a server
     http_options.py      ``HttpServer`` and its checks
     http.py              streamable HTTP: one request, one POST
     http_session.py      streamable HTTP in the handshake era

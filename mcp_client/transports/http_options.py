@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from ..errors import ConfigError
-from ..processes.executables import redacted_words, split_words
+from ..processes.commands import redacted_words, split_words
 from ..protocol.canonical_json import sha256
 from ..runtime.option_names import with_option_names
 from ..runtime.safe_text import safe_text

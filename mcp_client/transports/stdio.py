@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..errors import Advice, ConfigError, ConnectError, ConnectionLost, McpError
-from ..processes.executables import (
+from ..processes.commands import (
     environment_of,
     find_executable,
     inherited,
+    name_of_command,
     redacted_words,
     split_words,
 )
@@ -32,12 +33,10 @@ from ..runtime.frozen import frozen_dataclass
 from ..runtime.option_names import with_option_names
 from ..runtime.session_context import KnownSecrets, StartPolicy
 from .base import Transport, TransportContext, UnmatchedOutput
-from .command_name import name_of_command
 from .multiplexer import LineExchange, Multiplexer
 
 if TYPE_CHECKING:
-    from ..processes.process import Pending, Process
-    from ..processes.process_tree import ProcessTree
+    from ..processes.process import Pending, Process, ProcessTree
     from ..sandbox.sandbox import Confinement, Grants, Sandbox
 
 __all__ = ["StdioServer", "StdioTransport"]

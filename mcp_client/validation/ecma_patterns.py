@@ -56,7 +56,7 @@ _WARNED_OF = re.compile(r"--|&&|\|\||~~|\[\^?\[")
 _SMALL_RANGE = 16
 """The size of ranges beyond ASCII that are written as single characters.
 
-``simple_patterns`` supports single characters there, and not ranges.
+``known_cost`` supports single characters there, and not ranges.
 """
 
 _Atom: TypeAlias = "int | Ranges"

@@ -9,7 +9,7 @@ Its time is bounded before it runs. A schema without keywords for all items of a
 members of an object examines a value once for each of its subschemas, regardless of its size;
 ``items`` with only a type are examined in C, up to a number. Any other schema examines each value
 at most once, and again for each branch under ``anyOf`` and ``allOf``, including references: there,
-the size of the value is bounded. A pattern is simple (see ``simple_patterns``) and adds the maximum
+the size of the value is bounded. A pattern is simple (see ``known_cost``) and adds the maximum
 number of steps of a search.
 
 It runs in this process and in the worker, and imports nothing but the standard library.
@@ -22,8 +22,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from .simple_patterns import SimplePattern, simple_pattern
-from .value_size import has_at_most, size_of
+from .known_cost import SimplePattern, has_at_most, simple_pattern, size_of
 
 __all__ = ["FastPath", "Test", "compile_fast_path"]
 

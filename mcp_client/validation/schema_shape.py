@@ -21,7 +21,7 @@ from ..protocol.schema_walk import Role, walk
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
 from .keyword_shapes import SHAPES, TYPES, is_names, is_schema_list, is_type
-from .simple_patterns import simple_pattern
+from .known_cost import simple_pattern
 
 __all__ = [
     "DRAFT3",

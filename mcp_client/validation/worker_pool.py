@@ -26,7 +26,7 @@ from ..errors import ConnectError
 from ..processes.new_process import new_process
 from ..runtime.event_loop import current
 from . import engine
-from .value_size import has_at_most
+from .known_cost import has_at_most
 
 if TYPE_CHECKING:
     from ..processes.process import Process

@@ -29,7 +29,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.errors import CallWithdrawn, ConnectionLost
-from mcp_client.processes.process_tree import PosixGroup
+from mcp_client.processes.process import PosixGroup
 from tests.support.selection import CONFINED, process_here
 from tests.support.starting import scripted
 from tests.support.timing import Clock

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_client.processes.executables import find_executable
+from mcp_client.processes.commands import find_executable
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test_windows has its rules")
 

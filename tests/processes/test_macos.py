@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_client.processes.process_tree import bytes_unread
+from mcp_client.processes.process import bytes_unread
 from mcp_client.runtime.atomic_file import wait_for_disk
 
 fcntl = pytest.importorskip("fcntl")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mcp_client.processes import windows_job
-from mcp_client.processes.executables import (
+from mcp_client.processes.commands import (
     command_line_on_windows,
     environment_on_windows,
     find_on_windows,

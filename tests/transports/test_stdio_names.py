@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.transports.command_name import name_of_command
+from mcp_client.processes.commands import name_of_command
 from mcp_client.transports.http_options import name_of_url
 from mcp_client.transports.stdio import StdioServer, StdioTransport
 

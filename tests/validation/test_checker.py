@@ -22,7 +22,7 @@ from mcp_client.validation import engine
 from mcp_client.validation import worker_pool as worker
 from mcp_client.validation.checker import Problem, checker_for
 from mcp_client.validation.fast_path import compile_fast_path
-from mcp_client.validation.value_size import has_at_most
+from mcp_client.validation.known_cost import has_at_most
 from mcp_client.validation.worker_pool import WorkerPool, _pieces
 from tests.support.properties import examples
 

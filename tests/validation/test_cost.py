@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_client.validation.cost import fits_in_place
+from mcp_client.validation.checker import fits_in_place
 
 
 def fits(schema: Any, value: Any) -> bool:

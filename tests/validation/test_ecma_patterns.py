@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcp_client.validation.code_points import complement, merged, of_property
 from mcp_client.validation.ecma_patterns import Untranslatable, translate
-from mcp_client.validation.simple_patterns import simple_pattern
+from mcp_client.validation.known_cost import simple_pattern
 from tests.support.properties import examples
 
 SAME: list[tuple[str, list[str], list[str]]] = [

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.validation.simple_patterns import simple_pattern
+from mcp_client.validation.known_cost import simple_pattern
 from tests.support.properties import examples
 
 SIMPLE = [

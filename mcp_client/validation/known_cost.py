@@ -1,4 +1,4 @@
-r"""Regular expressions whose search time is known before they run.
+r"""Sizes of values and regular expressions whose cost is known before they are used.
 
 ``re`` backtracks, so a short pattern can take years. A *simple* pattern cannot: wherever there is a
 choice, the next character alone decides. What is repeated begins with other characters than what
@@ -10,13 +10,13 @@ character. Outside of groups, at most two repeats may be followed by what they c
 in ``[^@]+@[^@]+\.[a-z]+``: each can end at every character of the text, and multiplies the bound by
 their number.
 
-It is judged by the tree that ``re`` itself parses a pattern to, and searches with: literals, ``.``,
+A pattern is judged by the tree that ``re`` itself parses it to, and searches with: literals, ``.``,
 ASCII sets, ``\d \w \s``, groups without flags or look-around, alternatives, ``* + ? {n,m}``,
 ``^`` first and ``$`` or ``\Z`` last. Whatever else is in the tree, back-references and lazy
 repeats among it, makes a pattern not simple. ``re`` compiles every simple pattern without a warning
 and in time proportional to its length.
 
-It runs in this process and in the worker, and imports nothing but the standard library.
+All of it runs in this process and in the worker, and imports only the standard library.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-__all__ = ["SimplePattern", "simple_pattern"]
+__all__ = [
+    "SimplePattern",
+    "Size",
+    "has_at_most",
+    "simple_pattern",
+    "size_of",
+]
 
 _MAX_CHARS = 300
 _MAX_DEPTH = 8
@@ -240,3 +246,59 @@ def _exclude_each_other(one: _Part, other: _Part) -> bool:
     if one.fixed is None or other.fixed is None:
         return not one.first & other.first
     return any([not mine & its for mine, its in zip(one.fixed, other.fixed, strict=False)])
+
+
+class Size(NamedTuple):
+    """The size of a value."""
+
+    values: int
+    """Itself and all values in it."""
+    chars: int
+    """The characters of its texts and names, and the digits of its numbers beyond a few."""
+    longest_text: int
+
+
+def has_at_most(value: Any, most: int) -> bool:
+    """Whether there are at most ``most`` values in ``value``, itself included; stops when not."""
+    waiting = [value]
+    count = 1
+    while waiting:
+        one = waiting.pop()
+        if type(one) is dict:
+            count += len(one)
+            if count > most:
+                return False
+            waiting += [item for item in one.values() if type(item) is dict or type(item) is list]
+        elif type(one) is list:
+            count += len(one)
+            if count > most:
+                return False
+            waiting += [item for item in one if type(item) is dict or type(item) is list]
+    return count <= most
+
+
+def size_of(value: Any, most: int) -> Size | None:
+    """The size of ``value``; None where there are more than ``most`` values in it."""
+    values, chars, longest = 0, 0, 0
+    waiting = [[value]]
+    while waiting:
+        one: Any = waiting.pop()
+        values += len(one)
+        if values > most:
+            return None
+        if type(one) is dict:
+            for name in one:
+                chars += len(name)
+            one = one.values()
+        for item in one:
+            kind = type(item)
+            if kind is str:
+                size = len(item)
+                chars += size
+                if size > longest:
+                    longest = size
+            elif kind is dict or kind is list:
+                waiting.append(item)
+            elif kind is int:
+                chars += item.bit_length() >> 2
+    return Size(values, chars, longest)
