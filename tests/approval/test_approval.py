@@ -62,7 +62,7 @@ class Server:
             return called
 
     async def refused(self, approval: Any, arguments: Any = None, **options: Any) -> CallDenied:
-        """The refusal; the server must not have heard of the call."""
+        """The refusal; the server must not have received the call."""
         with pytest.raises(CallDenied) as caught:
             await self.call(approval, arguments, **options)
         assert self.sent == []
@@ -82,12 +82,12 @@ def sync_hook(call: ToolCall) -> Allow:
     return Allow()
 
 
-async def with_option(answer: Any, call: ToolCall) -> Any:
-    return answer
+async def with_option(decision: Any, call: ToolCall) -> Any:
+    return decision
 
 
-def sync_with_option(answer: Any, call: ToolCall) -> Any:
-    return answer
+def sync_with_option(decision: Any, call: ToolCall) -> Any:
+    return decision
 
 
 class AsyncObject:
@@ -209,14 +209,14 @@ def sync_raising(error: BaseException) -> Callable[[ToolCall], Any]:
 
 @pytest.mark.parametrize("make", [raising, sync_raising])
 @pytest.mark.parametrize("error", [ValueError("x"), TimeoutError(), KeyError(), CallDenied("no")])
-async def test_a_hook_that_raises_means_no(make: Any, error: Exception) -> None:
+async def test_a_hook_that_raises_is_a_denial(make: Any, error: Exception) -> None:
     denied = await Server().refused(make(error))
     assert f"it raised {type(error).__name__}" in str(denied)
     assert denied.__cause__ is error
 
 
 @pytest.mark.both_backends
-async def test_a_hook_that_raises_a_group_means_no() -> None:
+async def test_a_hook_that_raises_a_group_is_a_denial() -> None:
     async def hook(call: ToolCall) -> Allow:
         async with anyio.create_task_group() as group:
             group.start_soon(raising(ValueError("x")), call)
@@ -228,22 +228,22 @@ async def test_a_hook_that_raises_a_group_means_no() -> None:
 ANSWERS: list[Any] = [None, True, False, "yes", "Allow", Allow, 1, {}, {"allow": True}, (Allow(),)]
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=repr)
+@pytest.mark.parametrize("decision", ANSWERS, ids=repr)
 @pytest.mark.parametrize("with_answer", [with_option, sync_with_option])
-async def test_an_answer_that_is_neither_allow_nor_deny_means_no(
-    with_answer: Any, answer: Any
+async def test_a_decision_that_is_neither_allow_nor_deny_is_a_denial(
+    with_answer: Any, decision: Any
 ) -> None:
-    denied = await Server().refused(functools.partial(with_answer, answer))
+    denied = await Server().refused(functools.partial(with_answer, decision))
     assert "neither Allow nor Deny" in str(denied)
-    if answer is Allow:
+    if decision is Allow:
         assert denied.reason.endswith("the class Allow, neither Allow nor Deny: write Allow()")
     else:
-        assert type(answer).__name__ in denied.reason
+        assert type(decision).__name__ in denied.reason
         assert denied.reason.endswith("give Allow() or Deny(reason)")
 
 
 @pytest.mark.both_backends
-async def test_a_hook_that_waits_too_long_means_no() -> None:
+async def test_a_hook_that_waits_too_long_is_a_denial() -> None:
     async def never(call: ToolCall) -> Allow:
         await anyio.Event().wait()
         return Allow()
@@ -254,7 +254,7 @@ async def test_a_hook_that_waits_too_long_means_no() -> None:
 
 
 @pytest.mark.both_backends
-async def test_a_sync_hook_that_waits_too_long_means_no_whatever_it_says_later() -> None:
+async def test_a_sync_hook_that_waits_too_long_is_a_denial_whatever_it_states_later() -> None:
     go = threading.Event()
 
     def late(call: ToolCall) -> Allow:
@@ -271,9 +271,7 @@ async def test_a_sync_hook_that_waits_too_long_means_no_whatever_it_says_later()
     assert server.sent == []
 
 
-async def test_a_cancelled_exception_out_of_the_hook_means_no_and_does_not_cancel_the_caller() -> (
-    None
-):
+async def test_a_cancelled_exception_of_the_hook_is_a_denial_and_not_the_callers_end() -> None:
     async def hook(call: ToolCall) -> Allow:
         raise anyio.get_cancelled_exc_class()()  # trio makes a TypeError of that: also no
 
@@ -284,7 +282,7 @@ async def test_a_cancelled_exception_out_of_the_hook_means_no_and_does_not_cance
 
 
 @pytest.mark.both_backends
-async def test_a_task_of_the_hook_that_is_cancelled_means_no(anyio_backend: str) -> None:
+async def test_a_task_of_the_hook_that_is_cancelled_is_a_denial(anyio_backend: str) -> None:
     async def forever() -> Allow:
         await anyio.Event().wait()
         return Allow()
@@ -322,7 +320,7 @@ async def test_a_caller_cancelled_while_a_person_thinks_sends_nothing() -> None:
 
 
 @pytest.mark.both_backends
-async def test_a_hook_that_shields_its_yes_from_the_callers_cancelling_sends_nothing() -> None:
+async def test_a_hook_that_shields_its_approval_from_the_callers_cancelling_sends_nothing() -> None:
     asked, go, server = anyio.Event(), anyio.Event(), Server()
 
     async def stubborn(call: ToolCall) -> Allow:
@@ -367,7 +365,7 @@ async def test_without_a_terminal_the_refusal_names_the_option(
 
 
 @pytest.mark.parametrize("stream", ["stdin", "stderr"])
-async def test_a_stream_that_is_missing_or_closed_is_no_terminal(
+async def test_a_stream_that_is_missing_or_closed_is_not_a_terminal(
     stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = io.StringIO()
@@ -407,7 +405,7 @@ async def test_a_hook_may_copy_the_arguments_change_the_copy_and_answer_with_it(
 
 
 @pytest.mark.both_backends
-async def test_what_the_caller_or_the_hook_changes_after_the_yes_is_not_sent() -> None:
+async def test_what_the_caller_or_the_hook_changes_after_the_approval_is_not_sent() -> None:
     mine: dict[str, Any] = {"n": 1, "deep": [1]}
     theirs: dict[str, Any] = {"n": 2}
 
@@ -423,14 +421,14 @@ async def test_what_the_caller_or_the_hook_changes_after_the_yes_is_not_sent() -
 
 
 @pytest.mark.parametrize("odd", [[], "x", 7, [("n", 1)]])
-async def test_allow_with_arguments_that_are_no_mapping_means_no(odd: Any) -> None:
+async def test_allow_with_arguments_that_are_not_a_mapping_is_a_denial(odd: Any) -> None:
     denied = await Server().refused(functools.partial(with_option, Allow(arguments=odd)))
     assert "not a mapping" in denied.reason
     assert ("Allow takes no reason first: write Allow()" in denied.reason) is (odd == "x")
 
 
 @pytest.mark.parametrize("reason", [5, None, ["no"]])
-def test_a_reason_that_is_no_text_is_refused_when_the_answer_is_made(reason: Any) -> None:
+def test_a_reason_that_is_not_text_is_refused_when_the_decision_is_made(reason: Any) -> None:
     with pytest.raises(ConfigError, match=r"^Deny\(\w+\): give the reason as a text"):
         Deny(reason)
 

@@ -259,7 +259,7 @@ def test_one_at_a_time_takes_a_hook_and_nothing_else(odd: Any) -> None:
 # ---------------------------------------------------------------- every wait has a clock
 
 
-async def test_hooks_that_never_return_do_not_keep_later_calls_from_the_file_of_answers(
+async def test_hooks_that_never_return_do_not_keep_later_calls_from_the_file_of_decisions(
     tmp_path: Path,
 ) -> None:
     release, server, file = threading.Event(), Server(), tmp_path / "answers.json"
@@ -323,7 +323,7 @@ async def test_more_hanging_hooks_than_threads_are_refused_by_the_clock() -> Non
     assert server.ran == []
 
 
-async def test_a_file_of_answers_that_never_comes_is_under_the_approval_clock(
+async def test_a_file_of_decisions_that_never_comes_is_under_the_approval_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release, server = threading.Event(), Server()
@@ -413,7 +413,7 @@ async def test_closing_a_session_ends_the_calls_its_hook_is_deciding(make: Any) 
     assert server.ran == []
 
 
-async def test_a_yes_after_its_clock_is_a_no_where_the_hook_held_up_the_event_loop(
+async def test_an_approval_after_its_clock_is_a_denial_where_the_hook_held_up_the_event_loop(
     clock: Clock,
 ) -> None:
     async def hook(call: ToolCall) -> Allow:
@@ -440,7 +440,7 @@ async def test_closing_one_session_leaves_the_questions_of_another_open() -> Non
     assert sorted(call["n"] for call in server.ran) == [1, 2]
 
 
-async def test_a_yes_that_swallowed_its_callers_cancellation_is_not_remembered() -> None:
+async def test_an_approval_that_swallowed_its_callers_cancellation_is_not_remembered() -> None:
     asked, server, store = anyio.Event(), Server(), Decisions()
 
     async def hook(call: ToolCall) -> Allow:
@@ -492,7 +492,7 @@ def calling(session: list[Session], seen: list[CallDenied]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("how", list(calling([], [])))
-async def test_a_hook_that_calls_a_tool_on_its_own_session_is_told_so_at_once(how: str) -> None:
+async def test_a_hook_that_calls_a_tool_on_its_own_session_is_informed_at_once(how: str) -> None:
     server = Server()
     session: list[Session] = []
     seen: list[CallDenied] = []
@@ -505,7 +505,7 @@ async def test_a_hook_that_calls_a_tool_on_its_own_session_is_told_so_at_once(ho
     assert server.ran == [{"n": "outer"}]
 
 
-async def test_the_refusal_of_a_hook_that_lets_the_inner_error_through_says_why() -> None:
+async def test_the_refusal_of_a_hook_that_lets_the_inner_error_through_gives_the_reason() -> None:
     server = Server()
     session: list[Session] = []
 
@@ -593,7 +593,7 @@ async def test_a_failing_hook_is_logged_with_its_traceback_once_per_kind(
     assert all("memory/t is refused: the approval hook raised" in r.getMessage() for r in logged)
 
 
-async def test_an_answer_of_the_wrong_type_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_decision_of_the_wrong_type_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with Server().connect(lambda call: None) as session:
         with pytest.raises(CallDenied):
             await session.call_tool("t")

@@ -1,4 +1,4 @@
-"""What is decided is kept, found again for exactly what it was for, listed, and taken back."""
+"""Decisions are stored, found again for exactly what they were for, listed, and revoked."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Decis
 
 
 def start_of(**members: Any) -> StartRequest:
-    given: dict[str, Any] = {
+    passed: dict[str, Any] = {
         "server": "files",
         "command": "python3",
         "args": ("serve.py",),
@@ -60,7 +60,7 @@ def start_of(**members: Any) -> StartRequest:
         "path": Path("/project/.mcp.json"),
         "scope": "project",
     }
-    return StartRequest(**{**given, **members})
+    return StartRequest(**{**passed, **members})
 
 
 def sampling_of(**members: Any) -> SamplingRequest:
@@ -113,7 +113,7 @@ OTHERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("how", OTHERS)
-def test_a_yes_is_for_nothing_else(how: str, opened: Callable[[], Decisions]) -> None:
+def test_an_approval_is_for_nothing_else(how: str, opened: Callable[[], Decisions]) -> None:
     keep(opened(), call_of({"n": 1}))
     assert opened().find(call_of({"n": 2}), HERE) is not None
     assert opened().find(OTHERS[how](), HERE) is None
@@ -127,7 +127,7 @@ def test_a_start_that_shows_anything_else_is_another(opened: Callable[[], Decisi
     assert start_of()._server_is() != start_of(path=Path("/other.json"))._server_is()
 
 
-def test_exact_is_for_these_arguments_and_where_for_those_that_it_says(
+def test_exact_is_for_these_arguments_and_where_for_those_that_it_states(
     opened: Callable[[], Decisions],
 ) -> None:
     keep(opened(), call_of({"n": 1}), Remember("always", exact=True))
@@ -153,7 +153,7 @@ def test_the_newest_yes_to_one_question_takes_the_place_of_the_others(
     assert len(opened().list()) == 3
 
 
-def test_what_is_kept_after_the_file_was_deleted_is_found_by_other_processes(
+def test_what_is_stored_after_the_file_was_deleted_is_found_by_other_processes(
     tmp_path: Path,
 ) -> None:
     store = Decisions(tmp_path / "d.json")
@@ -163,7 +163,9 @@ def test_what_is_kept_after_the_file_was_deleted_is_found_by_other_processes(
     assert Decisions(tmp_path / "d.json").find(call_of(), HERE) == made
 
 
-def test_a_yes_with_findings_covers_those_and_no_others(opened: Callable[[], Decisions]) -> None:
+def test_an_approval_with_findings_covers_those_and_no_others(
+    opened: Callable[[], Decisions],
+) -> None:
     known = Finding("hidden_text", "one way to say it", "/description")
     keep(opened(), replace(call_of(), findings=(known,)))
     said_otherwise = Finding("hidden_text", "in other words", "/description")
@@ -182,10 +184,10 @@ def test_looking_one_up_looks_at_no_decision_to_another_question(
         store.add(call_of({"n": n}), Remember("session", exact=True), HERE)
     covers = mcp_client_covers()
 
-    def counted(*given: Any) -> bool:
+    def counted(*arguments: Any) -> bool:
         nonlocal looked
         looked += 1
-        return covers(*given)
+        return covers(*arguments)
 
     monkeypatch.setattr("mcp_client.approval.decisions._covers", counted)
     assert store.find(call_of(name="t77"), HERE) is not None
@@ -262,13 +264,13 @@ def test_revoke_never_means_all_by_leaving_something_out(odd: Any) -> None:
     assert len(store.list()) == 1
 
 
-def test_who_watches_a_store_hears_what_is_revoked_and_by_whom() -> None:
+def test_who_watches_a_store_receives_what_is_revoked_and_by_whom() -> None:
     class Watch:
         def __init__(self) -> None:
-            self.heard: list[Any] = []
+            self.received: list[Any] = []
 
         def revoked(self, decisions: tuple[Decision, ...], by: str | None) -> None:
-            self.heard.append(([one.subject for one in decisions], by))
+            self.received.append(([one.subject for one in decisions], by))
 
     store, watch = Decisions(), Watch()
     store.observers.add(watch)
@@ -276,10 +278,10 @@ def test_who_watches_a_store_hears_what_is_revoked_and_by_whom() -> None:
     store.revoke(made[0].id, by="bo")
     store.revoke("unknown")
     store.revoke_all()
-    assert watch.heard == [(["a"], "bo"), (["b"], None)]
+    assert watch.received == [(["a"], "bo"), (["b"], None)]
 
 
-def test_a_yes_for_some_time_ends_then_and_leaves_the_file_with_the_next_change(
+def test_an_approval_for_some_time_ends_then_and_leaves_the_file_with_the_next_change(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     now = 1_700_000_000.0
@@ -357,7 +359,7 @@ ROW = keep(Decisions(), call_of()).to_json()
         {"more": 1},
     ],
 )
-async def test_a_row_that_is_no_decision_starts_nothing(
+async def test_a_row_that_is_not_a_decision_starts_nothing(
     change: dict[str, Any], tmp_path: Path
 ) -> None:
     file = tmp_path / "d.json"

@@ -1,4 +1,4 @@
-"""One gate for all four kinds of request: whatever is not a yes in time is a no."""
+"""One gate for all four kinds of request: anything but an approval in time is a denial."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 PROMPT = {"messages": [{"role": "user", "content": {"type": "text", "text": "x"}}], "maxTokens": 5}
 
 
-async def call(hook: Any, folder: Path, timeouts: Timeouts) -> bool:
+async def call(hook: Any, directory: Path, timeouts: Timeouts) -> bool:
     server = Recorder()
     async with connect(MemoryServer(server), approval=hook, timeouts=timeouts) as session:
         try:
@@ -51,7 +51,7 @@ async def call(hook: Any, folder: Path, timeouts: Timeouts) -> bool:
     return bool(server.calls)
 
 
-async def skill(hook: Any, folder: Path, timeouts: Timeouts) -> bool:
+async def skill(hook: Any, directory: Path, timeouts: Timeouts) -> bool:
     server = SkillServer()
     async with connect(server.transport, approval=hook, timeouts=timeouts) as session:
         try:
@@ -62,9 +62,9 @@ async def skill(hook: Any, folder: Path, timeouts: Timeouts) -> bool:
     return bool(server.reads)
 
 
-async def start(hook: Any, folder: Path, timeouts: Timeouts) -> bool:
+async def start(hook: Any, directory: Path, timeouts: Timeouts) -> bool:
     """The program leaves a mark and ends."""
-    mark, config = folder / "mark", folder / "mcp.json"
+    mark, config = directory / "mark", directory / "mcp.json"
     words = ["-c", f"open({str(mark)!r}, 'w').close()"]
     config.write_text(json.dumps({"mcpServers": {"x": {"command": sys.executable, "args": words}}}))
     host = Host.from_config(
@@ -79,14 +79,14 @@ async def start(hook: Any, folder: Path, timeouts: Timeouts) -> bool:
     return mark.exists()
 
 
-async def sampling(hook: Any, folder: Path, timeouts: Timeouts) -> bool:
+async def sampling(hook: Any, directory: Path, timeouts: Timeouts) -> bool:
     asked: list[Any] = []
 
-    def answer(request: Any) -> SamplingResult:
+    def decision(request: Any) -> SamplingResult:
         asked.append(request)
         return SamplingResult("Oslo", "m")
 
-    handlers = Handlers(sampling=answer, sampling_approval=hook)
+    handlers = Handlers(sampling=decision, sampling_approval=hook)
     server = Asking(LATEST, ("sampling/createMessage", PROMPT))
     async with connect(
         MemoryServer(server), approval=allow_all, handlers=handlers, timeouts=timeouts
@@ -132,13 +132,15 @@ NOT_A_YES: dict[str, Any] = {
 
 @each_kind
 @pytest.mark.parametrize("hook", [allow_all, Rules([], ask=allow_all), lambda request: Allow()])
-async def test_a_yes_lets_it_happen(kind: str, hook: Any, tmp_path: Path) -> None:
+async def test_an_approval_lets_it_happen(kind: str, hook: Any, tmp_path: Path) -> None:
     assert await DOORS[kind](hook, tmp_path, Timeouts())
 
 
 @each_kind
 @pytest.mark.parametrize("name", list(NOT_A_YES))
-async def test_whatever_is_not_a_yes_is_a_no(kind: str, name: str, tmp_path: Path) -> None:
+async def test_whatever_is_not_an_approval_is_a_denial(
+    kind: str, name: str, tmp_path: Path
+) -> None:
     with pytest.raises(McpError) as caught:
         await DOORS[kind](NOT_A_YES[name], tmp_path, Timeouts())
     text = str(caught.value)
@@ -150,13 +152,13 @@ async def test_whatever_is_not_a_yes_is_a_no(kind: str, name: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
-async def test_arguments_for_what_has_none_are_a_no(kind: str, tmp_path: Path) -> None:
+async def test_arguments_for_what_has_none_are_a_denial(kind: str, tmp_path: Path) -> None:
     with pytest.raises(McpError, match="has none"):
         await DOORS[kind](lambda request: Allow({"a": 1}), tmp_path, Timeouts())
 
 
 @each_kind
-async def test_a_hook_that_hangs_is_a_no(kind: str, tmp_path: Path) -> None:
+async def test_a_hook_that_hangs_is_a_denial(kind: str, tmp_path: Path) -> None:
     async def hang(request: Any) -> Any:
         await anyio.sleep_forever()
 
@@ -165,7 +167,9 @@ async def test_a_hook_that_hangs_is_a_no(kind: str, tmp_path: Path) -> None:
 
 
 @each_kind
-async def test_a_yes_that_comes_after_the_clock_is_a_no(kind: str, tmp_path: Path) -> None:
+async def test_an_approval_that_comes_after_the_clock_is_a_denial(
+    kind: str, tmp_path: Path
+) -> None:
     late: list[str] = []
 
     async def swallow(request: Any) -> Allow:
@@ -181,7 +185,9 @@ async def test_a_yes_that_comes_after_the_clock_is_a_no(kind: str, tmp_path: Pat
 
 
 @each_kind
-async def test_a_yes_that_comes_after_the_caller_left_is_a_no(kind: str, tmp_path: Path) -> None:
+async def test_an_approval_that_comes_after_the_caller_left_is_a_denial(
+    kind: str, tmp_path: Path
+) -> None:
     happened: list[bool] = []
     asked = anyio.Event()
 
@@ -205,8 +211,8 @@ async def test_a_yes_that_comes_after_the_caller_left_is_a_no(kind: str, tmp_pat
 
 
 @each_kind
-@pytest.mark.parametrize("answer", [Allow(), Deny("not today")])
-async def test_a_queue_decides_all_four(kind: str, answer: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("decision", [Allow(), Deny("not today")])
+async def test_a_queue_decides_all_four(kind: str, decision: Any, tmp_path: Path) -> None:
     queue = ApprovalQueue()
     done: list[Any] = []
 
@@ -222,9 +228,9 @@ async def test_a_queue_decides_all_four(kind: str, answer: Any, tmp_path: Path) 
             if pending:
                 break
         assert pending[0].request.kind == kind
-        queue.decide(pending[0].id, answer, by="ana")
+        queue.decide(pending[0].id, decision, by="ana")
     (outcome,) = done
-    if isinstance(answer, Allow):
+    if isinstance(decision, Allow):
         assert outcome is True
     else:
         assert "not today" in str(outcome)
@@ -233,17 +239,17 @@ async def test_a_queue_decides_all_four(kind: str, answer: Any, tmp_path: Path) 
 @each_kind
 async def test_a_rule_of_one_kind_decides_no_other(kind: str, tmp_path: Path) -> None:
     for other in KINDS:
-        folder = tmp_path / other
-        folder.mkdir()
+        directory = tmp_path / other
+        directory.mkdir()
         options: Any = {"kind": other, "server": "*"}
         rules = Rules([Rule("allow", **options)], ask=deny_all)
-        door = partial(DOORS[kind], rules, folder, Timeouts())
+        door = partial(DOORS[kind], rules, directory, Timeouts())
         if other != kind:
             with pytest.raises(McpError, match="deny_all"):
                 await door()
 
 
-async def test_without_confirm_a_project_is_not_started_whatever_approval_says(
+async def test_without_confirm_a_project_is_not_started_whatever_approval_decides(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(McpError, match="confirm="):
@@ -292,7 +298,7 @@ async def test_an_edit_that_breaks_the_schema_is_shown_before_it_is_sent() -> No
 @pytest.mark.parametrize(
     ("options", "asked"), [({}, 0), ({"validation": Validation(arguments="warn")}, 1)]
 )
-async def test_a_model_is_told_what_is_wrong_with_its_arguments_and_nobody_is_asked(
+async def test_a_model_is_informed_of_what_is_wrong_with_its_arguments_and_no_one_is_asked(
     options: dict[str, Any], asked: int
 ) -> None:
     tool = {

@@ -118,11 +118,11 @@ async def _read_view(session: Session) -> None:
 
 async def _call_as_app(session: Session) -> Any:
     app = session.app(await session.get_tool("echo"))
-    said = await app.handle(
+    response = await app.handle(
         {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo"}}
     )
-    assert said is not None
-    assert "error" in said
+    assert response is not None
+    assert "error" in response
     await app.call_tool("echo", {"a": 1})
 
 
@@ -306,7 +306,7 @@ def test_every_public_method_of_a_host_is_known_to_this_test() -> None:
 
 @pytest.mark.parametrize("confirm", [None, deny_all, lambda request: True])
 @pytest.mark.parametrize("door", sorted(HOST_DOORS))
-async def test_no_public_method_starts_a_server_of_a_project_without_a_yes(
+async def test_no_public_method_starts_a_server_of_a_project_without_an_approval(
     door: str, confirm: Any, tmp_path: Path
 ) -> None:
     mark, config = tmp_path / "mark", tmp_path / "mcp.json"
@@ -357,7 +357,7 @@ class SubclassedAllow(Allow):
         quick(lambda call: Deny("no")),
     ],
 )
-async def test_whatever_is_not_a_yes_is_a_no(hook: Any) -> None:
+async def test_whatever_is_not_an_approval_is_a_denial(hook: Any) -> None:
     server = Recorder()
     async with connect(MemoryServer(server), approval=hook) as session:
         with pytest.raises(CallDenied) as caught:
@@ -405,7 +405,7 @@ async def test_the_hook_cannot_change_the_call_it_is_shown() -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], "", 0, [1], "text", {1: 2}, {"a": {3}}, {"a": b""}])
-async def test_arguments_that_are_no_json_object_are_refused_before_anybody_is_asked(
+async def test_arguments_that_are_not_a_json_object_are_refused_before_anybody_is_asked(
     arguments: Any,
 ) -> None:
     server = Recorder()
@@ -423,7 +423,7 @@ async def test_arguments_that_are_no_json_object_are_refused_before_anybody_is_a
     assert not server.calls
 
 
-async def test_a_yes_is_not_held_up_by_a_file_that_cannot_be_written(
+async def test_an_approval_is_not_held_up_by_a_file_that_cannot_be_written(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     released = threading.Event()
@@ -455,7 +455,7 @@ def adder(sent: list[Any]) -> MemoryServer:
     return MemoryServer(handle)
 
 
-async def test_an_approver_whose_every_edit_has_new_findings_is_not_asked_for_ever() -> None:
+async def test_an_approver_whose_every_edit_has_new_findings_is_not_asked_forever() -> None:
     sent: list[Any] = []
     edits: list[Any] = ["text", True, [], {}, None]
     asked: list[Any] = []
@@ -515,7 +515,7 @@ async def test_a_policy_that_fails_on_an_edit_refuses_it() -> None:
     assert sent == []
 
 
-async def test_a_gate_that_is_closed_asks_nobody() -> None:
+async def test_a_gate_that_is_closed_asks_no_one() -> None:
     asked: list[Any] = []
 
     def ask(request: Any) -> Allow:
@@ -591,7 +591,7 @@ class Quick:
 
 @pytest.mark.both_backends
 @pytest.mark.parametrize("options", [{}, {"state": "here"}])
-async def test_a_quick_hook_runs_in_the_event_loop_and_its_answer_is_remembered(
+async def test_a_quick_hook_runs_in_the_event_loop_and_its_decision_is_remembered(
     options: dict[str, Any], clock: Clock, tmp_path: Path
 ) -> None:
     if options:
@@ -604,7 +604,7 @@ async def test_a_quick_hook_runs_in_the_event_loop_and_its_answer_is_remembered(
     assert len(server.calls) == 2
 
 
-async def test_a_quick_hook_that_answers_too_late_is_no_yes(clock: Clock) -> None:
+async def test_a_quick_hook_that_answers_too_late_is_not_an_approval(clock: Clock) -> None:
     server, hook = Recorder(), Quick(clock, seconds=31)
     timeouts = Timeouts(approval=30)
     async with connect(MemoryServer(server), approval=hook, timeouts=timeouts) as session:

@@ -93,7 +93,7 @@ def rules(draw: st.DrawFn) -> list[Rule]:
 FLAGS = ("trusted", "read_only", "destructive", "idempotent", "open_world")
 
 
-async def decision(policy: list[Rule], said: Any, arguments: Any) -> list[str]:
+async def outcomes_of(policy: list[Rule], drawn: Any, arguments: Any) -> list[str]:
     """How two calls of a tool with these annotations are decided."""
     outcomes: list[str] = []
     definition = {"name": "t", "inputSchema": {"properties": {"n": {"type": "integer"}}}}
@@ -101,7 +101,7 @@ async def decision(policy: list[Rule], said: Any, arguments: Any) -> list[str]:
     def server(message: dict[str, Any]) -> Any:
         match message["method"]:
             case "tools/list":
-                return {"tools": [{**definition, "annotations": said}]}
+                return {"tools": [{**definition, "annotations": drawn}]}
             case "tools/call":
                 outcomes.append("sent")
                 return {"content": []}
@@ -124,10 +124,10 @@ async def decision(policy: list[Rule], said: Any, arguments: Any) -> list[str]:
 @given(rules(), any_annotations, st.sampled_from([{}, {"n": 1}, {"n": "odd"}, {"x": "abc"}]))
 @settings(few, max_examples=examples(80).max_examples)
 def test_no_annotation_of_an_untrusted_server_changes_a_decision(
-    backend: str, policy: list[Rule], said: Any, arguments: Any
+    backend: str, policy: list[Rule], drawn: Any, arguments: Any
 ) -> None:
     async def story() -> None:
-        assert await decision(policy, said, arguments) == await decision(policy, None, arguments)
+        assert await outcomes_of(policy, drawn, arguments) == await outcomes_of(policy, None, arguments)
 
     run(story, backend)
 
@@ -145,13 +145,13 @@ def definition(version: int) -> dict[str, Any]:
 
 @dataclass
 class World:
-    """A server whose list changes, a person who answers as drawn, and what the gate said."""
+    """A server whose list changes, a person who answers as drawn, and the gate's verdicts."""
 
     script: Iterator[tuple[Any, int]]
     version: int = 0
     served: int = 0
     session: Session | None = None
-    given: list[tuple[ToolCall, Allow]] = field(default_factory=list)
+    allowed: list[tuple[ToolCall, Allow]] = field(default_factory=list)
     verdicts: list[Verdict[Any]] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
     at_once: bool = False
@@ -170,13 +170,13 @@ class World:
         return NotImplemented
 
     async def approve(self, call: ToolCall) -> Allow | Deny:
-        answer, event = next(self.script)
+        decision, event = next(self.script)
         if not self.at_once:
             assert call.tool.fingerprint == fingerprint_of(fingerprinted(definition(self.served)))
         await self.happen(event)
-        if isinstance(answer, Allow):
-            self.given.append((call, answer))
-        return answer  # type: ignore[no-any-return]
+        if isinstance(decision, Allow):
+            self.allowed.append((call, decision))
+        return decision  # type: ignore[no-any-return]
 
     async def happen(self, event: int) -> None:
         """0: nothing. 1: the list changes. 2: it changes unheard. 3: the connection is lost."""
@@ -197,10 +197,10 @@ class World:
 
     def judge(self) -> None:
         for verdict in self.verdicts:
-            assert any(self.covers(*one, verdict) for one in self.given), verdict
-        said = [verdict.request.arguments_json for verdict in self.verdicts]
+            assert any(self.covers(*one, verdict) for one in self.allowed), verdict
+        approved = [verdict.request.arguments_json for verdict in self.verdicts]
         for arguments in self.sent:
-            said.remove(arguments)
+            approved.remove(arguments)
 
     def covers(self, asked: ToolCall, allow: Allow, verdict: Verdict[Any]) -> bool:
         call = verdict.request
@@ -263,7 +263,7 @@ def test_no_call_runs_under_an_approval_for_another_fingerprint_or_other_argumen
     world = World(script(), at_once=at_once)
     approve = Gate.decide
 
-    async def heard(gate: Gate, call: ToolCall, *rest: Any) -> Verdict[Any]:
+    async def judged(gate: Gate, call: ToolCall, *rest: Any) -> Verdict[Any]:
         verdict = await approve(gate, call, *rest)
         world.verdicts.append(verdict)
         return verdict
@@ -290,7 +290,7 @@ def test_no_call_runs_under_an_approval_for_another_fingerprint_or_other_argumen
                     for arguments, context in zip(calls, contexts, strict=False):
                         await world.call(arguments, context)
 
-    with patch.object(Gate, "decide", heard):
+    with patch.object(Gate, "decide", judged):
         run(story, backend)
     world.judge()
 

@@ -1,4 +1,4 @@
-"""An organisation's policy: whose file it has to be, what it may say, and what its rules do."""
+"""An organisation's policy: the owner of its file, its valid content, and its rules."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ posix_only = pytest.mark.skipif(sys.platform == "win32", reason="modes of files 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the policy of the machine is, in a folder that counts as root's."""
+    """The path of the machine's policy, in a directory that counts as root's."""
     tmp_path.chmod(0o755)
-    folder = tmp_path / "mcp-client"
-    folder.mkdir(mode=0o755)
-    monkeypatch.setattr(managed_policy, "_place", lambda: str(folder / "policy.toml"))
+    directory = tmp_path / "mcp-client"
+    directory.mkdir(mode=0o755)
+    monkeypatch.setattr(managed_policy, "_place", lambda: str(directory / "policy.toml"))
     monkeypatch.setattr(managed_policy, "_TOP", str(tmp_path))
     monkeypatch.setattr(managed_policy, "_ROOT", getattr(os, "geteuid", int)())
-    return folder / "policy.toml"
+    return directory / "policy.toml"
 
 
 def wrote(path: Path, text: str | bytes) -> Path:
@@ -74,7 +74,7 @@ class TestTheFile:
         place.parent.rmdir()
         assert ManagedPolicy.system() == ManagedPolicy()
 
-    def test_what_it_says(self, place: Path) -> None:
+    def test_its_text(self, place: Path) -> None:
         policy = ManagedPolicy.system() if wrote(place, WHOLE) else None
         assert policy == ManagedPolicy(
             place,
@@ -123,7 +123,7 @@ class TestTheFile:
             ManagedPolicy.from_file(place)
 
     @posix_only
-    def test_it_is_root_s_own_with_every_folder_it_is_in(
+    def test_it_is_root_s_own_with_every_directory_it_is_in(
         self, place: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         wrote(place, WHOLE)
@@ -153,10 +153,10 @@ class TestTheFile:
         with pytest.raises(ConfigError, match=f"{place} is a symbolic link"):
             ManagedPolicy.system()
         place.unlink()
-        folder = place.parent.parent / "real"
-        place.parent.rename(folder)
-        place.parent.symlink_to(folder)
-        wrote(folder / "policy.toml", "")
+        directory = place.parent.parent / "real"
+        place.parent.rename(directory)
+        place.parent.symlink_to(directory)
+        wrote(directory / "policy.toml", "")
         with pytest.raises(ConfigError, match=f"{place.parent} is a symbolic link"):
             ManagedPolicy.system()
         place.parent.unlink()
@@ -183,7 +183,7 @@ class TestTheFile:
                 ManagedPolicy.from_file(place)
 
     @pytest.mark.skipif(sys.platform == "win32", reason="the place is told by the registry there")
-    def test_no_variable_says_where_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_variable_names_where_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
         before = managed_policy._place()
         for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "ProgramData", "PROGRAMDATA"):
             monkeypatch.setenv(name, "/nowhere")
@@ -232,7 +232,7 @@ def call(tool: str = "delete_file", **options: Any) -> ToolCall:
 
 
 class TestItsRules:
-    async def test_what_they_deny_nobody_allows(self) -> None:
+    async def test_what_they_deny_no_one_allows(self) -> None:
         policy = ManagedPolicy(
             Path("/etc/policy.toml"), rules=[Rule("deny", tool="delete_*", reason="never")]
         )
@@ -269,14 +269,14 @@ class TestItsRules:
         def sample(request: Any) -> SamplingResult:
             raise AssertionError("nobody should be asked")
 
-        def answer(message: Any) -> Any:
+        def respond(message: Any) -> Any:
             if message["method"] != "tools/list":
                 return NotImplemented
             return {"tools": [{"name": "run", "inputSchema": {"type": "object"}}]}
 
         handlers = Handlers(sampling=sample)
         options: Any = {"approval": allow_all, "handlers": handlers, "policy": policy}
-        async with connect(MemoryServer(answer), **options) as session:
+        async with connect(MemoryServer(respond), **options) as session:
             with pytest.raises(CallDenied, match="refused by policy"):
                 await session.call_tool("run")
             with pytest.raises(RequestRefused):

@@ -53,7 +53,7 @@ async def test_arguments_edited_by_the_approver_are_decided_by_the_policy_again(
     assert server.ran == []
 
 
-async def test_a_denial_by_the_policy_takes_precedence_over_a_remembered_yes() -> None:
+async def test_a_denial_by_the_policy_takes_precedence_over_a_remembered_approval() -> None:
     server = Server()
     policy = NoSecrets(lambda call: Allow(remember="session"), forbidden="/none")
     async with connect(MemoryServer(server), approval=policy) as session:
@@ -65,11 +65,13 @@ async def test_a_denial_by_the_policy_takes_precedence_over_a_remembered_yes() -
     assert server.ran == [{"path": "/secret"}, {"path": "/public"}]
 
 
-@pytest.mark.parametrize("answer", [True, "allow", Allow, {}])
-async def test_a_policy_that_answers_anything_but_allow_deny_or_none_means_no(answer: Any) -> None:
+@pytest.mark.parametrize("decision", [True, "allow", Allow, {}])
+async def test_a_policy_that_answers_anything_but_allow_deny_or_none_is_a_denial(
+    decision: Any,
+) -> None:
     class Wrong(NoSecrets):
         def decide(self, call: ToolCall) -> Any:
-            return answer if call.arguments == {"path": "/secret"} else None
+            return decision if call.arguments == {"path": "/secret"} else None
 
     for path in ("/secret", "/public"):
         server = Server()
@@ -80,7 +82,7 @@ async def test_a_policy_that_answers_anything_but_allow_deny_or_none_means_no(an
         assert server.ran == []
 
 
-async def test_a_policy_that_raises_means_no() -> None:
+async def test_a_policy_that_raises_is_a_denial() -> None:
     class Broken(NoSecrets):
         def decide(self, call: ToolCall) -> Any:
             raise KeyError("path")

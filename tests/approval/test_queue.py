@@ -62,9 +62,9 @@ async def outcome(session: Session, n: int, into: dict[int, str], **options: Any
 
 
 async def test_a_call_is_pending_until_it_is_decided_and_then_it_runs() -> None:
-    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    server, queue, outcomes = Server(), ApprovalQueue(), dict[int, str]()
     async with server.connect(queue, name="files") as session, anyio.create_task_group() as group:
-        group.start_soon(outcome, session, 1, said)
+        group.start_soon(outcome, session, 1, outcomes)
         (pending,) = await until_pending(queue, 1)
         assert isinstance(pending.request, ToolCall)
         assert (pending.request.server, pending.request.tool.name) == ("files", "t")
@@ -74,27 +74,27 @@ async def test_a_call_is_pending_until_it_is_decided_and_then_it_runs() -> None:
         assert server.ran == []
         queue.decide(pending.id, Allow())
         assert queue.pending == ()
-    assert said == {1: "ran"}
+    assert outcomes == {1: "ran"}
     assert server.ran == [{"n": 1}]
 
 
-async def test_a_no_reaches_the_caller_with_its_reason_and_who_said_it() -> None:
-    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+async def test_a_denial_reaches_the_caller_with_its_reason_and_who_gave_it() -> None:
+    server, queue, outcomes = Server(), ApprovalQueue(), dict[int, str]()
     async with server.connect(queue) as session, anyio.create_task_group() as group:
-        group.start_soon(outcome, session, 1, said)
+        group.start_soon(outcome, session, 1, outcomes)
         (pending,) = await until_pending(queue, 1)
         queue.decide(pending.id, Deny("not today"), by="ana")
-    assert said == {1: "person ana: not today"}
+    assert outcomes == {1: "person ana: not today"}
     assert server.ran == []
 
 
 async def test_the_record_names_who_decided_whole_and_made_safe() -> None:
-    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    server, queue, outcomes = Server(), ApprovalQueue(), dict[int, str]()
     records: list[Any] = []
     session: Session
     connecting = server.connect(queue, audit=records.append)
     async with connecting as session, anyio.create_task_group() as group:
-        group.start_soon(outcome, session, 1, said)
+        group.start_soon(outcome, session, 1, outcomes)
         (pending,) = await until_pending(queue, 1)
         queue.decide(pending.id, Allow(reason="seen"), by="ana\u202e" + "x" * 180)
     decision = records[1]["decision"]
@@ -104,21 +104,21 @@ async def test_the_record_names_who_decided_whole_and_made_safe() -> None:
 
 
 async def test_each_is_decided_once() -> None:
-    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    server, queue, outcomes = Server(), ApprovalQueue(), dict[int, str]()
     async with server.connect(queue) as session, anyio.create_task_group() as group:
-        group.start_soon(outcome, session, 1, said)
+        group.start_soon(outcome, session, 1, outcomes)
         (pending,) = await until_pending(queue, 1)
         queue.decide(pending.id, Deny("first"))
-        for answer in (Allow(), Deny("second")):
+        for decision in (Allow(), Deny("second")):
             with pytest.raises(LookupError) as caught:
-                queue.decide(pending.id, answer)
+                queue.decide(pending.id, decision)
             assert isinstance(caught.value, NotPending)
             assert isinstance(caught.value, McpError)
             assert caught.value.ids == (pending.id,)
-    assert said == {1: "hook None: first"}
+    assert outcomes == {1: "hook None: first"}
 
 
-@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("is_stored", [False, True])
 @pytest.mark.parametrize(
     ("end", "reason", "by", "text"),
     [
@@ -130,13 +130,13 @@ async def test_each_is_decided_once() -> None:
     ],
 )
 async def test_one_that_is_not_pending_any_more_has_its_reason(
-    end: str, reason: str, by: str | None, text: str, kept: bool, tmp_path: Path
+    end: str, reason: str, by: str | None, text: str, is_stored: bool, tmp_path: Path
 ) -> None:
-    server, said = Server(), dict[int, str]()
-    queue = ApprovalQueue(decisions=tmp_path / "d.json") if kept else ApprovalQueue()
+    server, outcomes = Server(), dict[int, str]()
+    queue = ApprovalQueue(decisions=tmp_path / "d.json") if is_stored else ApprovalQueue()
     async with server.connect(queue, 1.0 if end == "expired" else 60) as session:
         async with anyio.create_task_group() as group:
-            group.start_soon(outcome, session, 1, said)
+            group.start_soon(outcome, session, 1, outcomes)
             (pending,) = await until_pending(queue, 1)
             if end == "withdrawn":
                 queue.withdraw(pending.id)
@@ -150,15 +150,15 @@ async def test_one_that_is_not_pending_any_more_has_its_reason(
             assert (caught.value.reason, caught.value.by) == (reason, by)
 
 
-@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("is_stored", [False, True])
 async def test_of_several_the_first_that_is_not_pending_has_its_reason(
-    kept: bool, tmp_path: Path
+    is_stored: bool, tmp_path: Path
 ) -> None:
-    server, said = Server(), dict[int, str]()
-    queue = ApprovalQueue(decisions=tmp_path / "d.json") if kept else ApprovalQueue()
+    server, outcomes = Server(), dict[int, str]()
+    queue = ApprovalQueue(decisions=tmp_path / "d.json") if is_stored else ApprovalQueue()
     async with server.connect(queue) as session, anyio.create_task_group() as group:
         for number in (1, 2):
-            group.start_soon(outcome, session, number, said)
+            group.start_soon(outcome, session, number, outcomes)
         first, second = await until_pending(queue, 2)
         queue.decide(first.id, Deny("no"), by="bo")
         with pytest.raises(NotPending, match=r"1 of the 2 .* decided by bo\), so none") as caught:
@@ -168,10 +168,10 @@ async def test_of_several_the_first_that_is_not_pending_has_its_reason(
 
 
 async def test_several_are_decided_at_once_or_none() -> None:
-    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    server, queue, outcomes = Server(), ApprovalQueue(), dict[int, str]()
     async with server.connect(queue) as session, anyio.create_task_group() as group:
         for n in range(3):
-            group.start_soon(outcome, session, n, said)
+            group.start_soon(outcome, session, n, outcomes)
         one, two, three = await until_pending(queue, 3)
         with pytest.raises(LookupError, match="none is decided") as caught:
             queue.decide([one.id, "unknown", two.id], Allow())
@@ -181,12 +181,12 @@ async def test_several_are_decided_at_once_or_none() -> None:
         assert [pending.id for pending in queue.pending] == [two.id]
         queue.decide((), Deny())
         queue.decide([two.id], Deny("no"))
-    assert sorted(said.values()) == ["hook None: no", "ran", "ran"]
+    assert sorted(outcomes.values()) == ["hook None: no", "ran", "ran"]
     assert len(server.ran) == 2
 
 
 @pytest.mark.parametrize(
-    ("answer", "options", "error"),
+    ("decision", "options", "error"),
     [
         (True, {}, ConfigError),
         (Allow, {}, ConfigError),
@@ -198,21 +198,21 @@ async def test_several_are_decided_at_once_or_none() -> None:
         (Deny("no"), {"by": "\u202e" * 200}, ConfigError),
     ],
 )
-async def test_an_answer_that_cannot_be_used_is_the_deciders_error_and_decides_nothing(
-    answer: Any, options: dict[str, Any], error: type[McpError]
+async def test_a_decision_that_cannot_be_used_is_the_deciders_error_and_decides_nothing(
+    decision: Any, options: dict[str, Any], error: type[McpError]
 ) -> None:
-    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    server, queue, outcomes = Server(), ApprovalQueue(), dict[int, str]()
     async with server.connect(queue) as session, anyio.create_task_group() as group:
-        group.start_soon(outcome, session, 1, said)
+        group.start_soon(outcome, session, 1, outcomes)
         (pending,) = await until_pending(queue, 1)
         with pytest.raises(error):
-            queue.decide(pending.id, answer, **options)
+            queue.decide(pending.id, decision, **options)
         assert queue.pending == (pending,)
         queue.decide(pending.id, Deny("no"))
     assert server.ran == []
 
 
-def test_an_answer_that_cannot_be_used_says_what_to_give() -> None:
+def test_a_decision_that_cannot_be_used_states_what_to_give() -> None:
     queue = ApprovalQueue()
     wrong: dict[Any, str] = {
         True: "bool, neither Allow nor Deny: give Allow",
@@ -220,31 +220,33 @@ def test_an_answer_that_cannot_be_used_says_what_to_give() -> None:
         Deny: "write Deny(reason)",
         Allow("fine"): "Allow takes no reason first",  # type: ignore[arg-type]
     }
-    for answer, text in wrong.items():
+    for decision, text in wrong.items():
         with pytest.raises(ConfigError) as caught:
-            queue.decide("id", answer)
+            queue.decide("id", decision)
         assert text in str(caught.value)
 
 
-@pytest.mark.parametrize("answer", [Allow, Deny])
+@pytest.mark.parametrize("decision", [Allow, Deny])
 @pytest.mark.parametrize("by", ["", 1, "a" * 201, "\u202e" * 26])
-def test_a_name_that_no_record_holds_whole_is_refused_in_any_answer(answer: Any, by: Any) -> None:
+def test_a_name_that_no_record_holds_whole_is_refused_in_any_decision(
+    decision: Any, by: Any
+) -> None:
     with pytest.raises(ConfigError, match="name of who decides"):
-        answer(by=by)
-    assert answer(by="a" * 200).by == "a" * 200
+        decision(by=by)
+    assert decision(by="a" * 200).by == "a" * 200
 
 
-def test_what_is_no_id_is_refused_by_name() -> None:
+def test_what_is_not_an_id_is_refused_by_name() -> None:
     for odd in (None, 3, [3], [None]):
         with pytest.raises(ConfigError, match=r"PendingApproval\.id"):
             ApprovalQueue().decide(odd, Allow())  # type: ignore[arg-type]
 
 
 async def test_edited_arguments_are_sent_as_they_were_when_it_was_decided() -> None:
-    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    server, queue, outcomes = Server(), ApprovalQueue(), dict[int, str]()
     async with server.connect(queue) as session, anyio.create_task_group() as group:
         for n in range(2):
-            group.start_soon(outcome, session, n, said)
+            group.start_soon(outcome, session, n, outcomes)
         one, two = await until_pending(queue, 2)
         edited = {"n": [7]}
         with pytest.raises(ConfigError, match="one call"):
@@ -256,10 +258,10 @@ async def test_edited_arguments_are_sent_as_they_were_when_it_was_decided() -> N
 
 
 async def test_a_person_sees_only_the_calls_of_a_context() -> None:
-    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    server, queue, outcomes = Server(), ApprovalQueue(), dict[int, str]()
     async with server.connect(queue) as session, anyio.create_task_group() as group:
         for n, context in enumerate(["ana", ("ana", 1), 1, True, None, "bo"]):
-            call = functools.partial(outcome, session, n, said, context=context)
+            call = functools.partial(outcome, session, n, outcomes, context=context)
             group.start_soon(call)
         everything = await until_pending(queue, 6)
         for context in ("ana", ("ana", 1), 1, True, None):
@@ -288,28 +290,28 @@ async def test_nothing_is_left_when_the_caller_goes() -> None:
 
 
 async def test_nothing_is_left_when_time_runs_out() -> None:
-    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    server, queue, outcomes = Server(), ApprovalQueue(), dict[int, str]()
     async with server.connect(queue, seconds=0.05) as session:
-        await outcome(session, 1, said)
+        await outcome(session, 1, outcomes)
     assert queue.pending == ()
-    assert "within 0.05 s" in said[1]
+    assert "within 0.05 s" in outcomes[1]
     assert server.ran == []
 
 
 async def test_closing_a_session_ends_its_callers_and_leaves_the_others() -> None:
-    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    server, queue, outcomes = Server(), ApprovalQueue(), dict[int, str]()
     async with server.connect(queue) as other, anyio.create_task_group() as group:
         session = await server.connect(queue)
         for n in range(3):
-            group.start_soon(outcome, session, n, said)
+            group.start_soon(outcome, session, n, outcomes)
         await until_pending(queue, 3)
-        group.start_soon(outcome, other, 3, said)
+        group.start_soon(outcome, other, 3, outcomes)
         left = (await until_pending(queue, 4))[-1]
         with anyio.fail_after(60):
             await session.aclose()
-            while len(said) < 3:
+            while len(outcomes) < 3:
                 await checkpoint()
-        assert set(said.values()) == {"gate None: the session was closed"}
+        assert set(outcomes.values()) == {"gate None: the session was closed"}
         assert queue.pending == (left,)
         queue.decide(left.id, Allow())
     assert server.ran == [{"n": 3}]
@@ -319,10 +321,10 @@ class Owner:
     """A context of the host's own."""
 
 
-async def test_a_call_that_nobody_decided_is_kept_nowhere() -> None:
+async def test_a_call_that_no_one_decided_is_stored_nowhere() -> None:
     queue = ApprovalQueue()
     owner = Owner()
-    kept = weakref.ref(owner)
+    stored = weakref.ref(owner)
     with queue.changes() as changes:
         async with Server().connect(queue) as session, anyio.create_task_group() as group:
             group.start_soon(functools.partial(outcome, session, 1, {}, context=owner))
@@ -332,7 +334,7 @@ async def test_a_call_that_nobody_decided_is_kept_nowhere() -> None:
         assert await anext(changes) == ()
     del owner
     gc.collect()
-    assert kept() is None
+    assert stored() is None
 
 
 # ------------------------------------------------------------------------- changes
@@ -379,7 +381,7 @@ async def test_closing_the_changes_ends_a_task_that_waits_for_them() -> None:
 
 
 async def test_a_for_loop_in_a_thread_decides_what_tasks_ask() -> None:
-    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    server, queue, outcomes = Server(), ApprovalQueue(), dict[int, str]()
     changes = queue.changes()
 
     def decide() -> None:
@@ -392,14 +394,14 @@ async def test_a_for_loop_in_a_thread_decides_what_tasks_ask() -> None:
     thread.start()
     async with server.connect(queue) as session, anyio.create_task_group() as group:
         for n in range(10):
-            group.start_soon(outcome, session, n, said)
+            group.start_soon(outcome, session, n, outcomes)
     changes.close()
     thread.join(PATIENCE)
     assert not thread.is_alive()
-    assert said == dict.fromkeys(range(10), "ran")
+    assert outcomes == dict.fromkeys(range(10), "ran")
 
 
-async def test_a_for_loop_that_would_block_the_event_loop_says_so() -> None:
+async def test_a_for_loop_that_would_block_the_event_loop_reports_it() -> None:
     with pytest.raises(ConfigError, match="async for"):
         next(ApprovalQueue().changes())
 
@@ -416,10 +418,10 @@ class Restarting(mcp_client.MemoryServer):
 
 @pytest.mark.parametrize("edit", [None, {"n": 7}], ids=["as it was", "edited"])
 @pytest.mark.parametrize("noticed", [True, False])
-async def test_a_yes_to_this_call_outlives_a_restart_and_the_call_goes_out_once(
+async def test_an_approval_of_this_call_outlives_a_restart_and_the_call_goes_out_once(
     noticed: bool, edit: dict[str, Any] | None
 ) -> None:
-    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    server, queue, outcomes = Server(), ApprovalQueue(), dict[int, str]()
     records: list[Any] = []
     session: Session
     async with (
@@ -428,20 +430,20 @@ async def test_a_yes_to_this_call_outlives_a_restart_and_the_call_goes_out_once(
         ) as session,
         anyio.create_task_group() as group,
     ):
-        group.start_soon(outcome, session, 1, said)
+        group.start_soon(outcome, session, 1, outcomes)
         (pending,) = await until_pending(queue, 1)
         session._connection.transport.end()  # type: ignore[attr-defined]
         if noticed:
             await session.list_tools(refresh=True)
         queue.decide(pending.id, Allow(edit, remember="call"), by="ana")
-    assert said == {1: "ran"}
+    assert outcomes == {1: "ran"}
     assert server.ran == [edit or {"n": 1}]
     assert records[1]["decision"]["by"] == "ana"
     assert len(queue.decided) == 1
 
 
-async def test_a_server_process_that_is_killed_while_somebody_thinks_is_started_again() -> None:
-    queue, said = ApprovalQueue(), dict[int, str]()
+async def test_a_server_process_that_is_killed_while_a_person_decides_is_started_again() -> None:
+    queue, outcomes = ApprovalQueue(), dict[int, str]()
     rules = Rules([Rule("allow", tool="pid")], ask=queue)
     session: Session
     async with (
@@ -451,7 +453,7 @@ async def test_a_server_process_that_is_killed_while_somebody_thinks_is_started_
         first = (await session.call_tool("pid")).text
 
         async def echo() -> None:
-            said[1] = (await session.call_tool("echo", {"n": 1})).text
+            outcomes[1] = (await session.call_tool("echo", {"n": 1})).text
 
         group.start_soon(echo)
         (pending,) = await until_pending(queue, 1)
@@ -459,31 +461,31 @@ async def test_a_server_process_that_is_killed_while_somebody_thinks_is_started_
         while session._connection.transport.alive:
             await checkpoint()
         queue.decide(pending.id, Allow(remember="call"), by="ana")
-        while not said:
+        while not outcomes:
             await checkpoint()
         assert (await session.call_tool("pid")).text != first
-    assert said == {1: '{"n": 1}'}
+    assert outcomes == {1: '{"n": 1}'}
     assert len(queue.decided) == 1
 
 
-async def test_a_yes_is_for_the_call_also_where_the_server_was_restarted_before_it() -> None:
-    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+async def test_an_approval_is_for_the_call_also_where_the_server_was_restarted_before_it() -> None:
+    server, queue, outcomes = Server(), ApprovalQueue(), dict[int, str]()
     async with (
         mcp_client.connect(Restarting(server.handle), approval=queue) as session,
         anyio.create_task_group() as group,
     ):
-        group.start_soon(outcome, session, 1, said)
+        group.start_soon(outcome, session, 1, outcomes)
         (pending,) = await until_pending(queue, 1)
         session._connection.transport.end()  # type: ignore[attr-defined]
         queue.decide(pending.id, Allow())
-    assert said == {1: "ran"}
+    assert outcomes == {1: "ran"}
     assert len(queue.decided) == 1
 
 
 # ---------------------------------------------------------------- what was decided
 
 
-async def test_what_was_decided_lately_says_who_and_when_and_is_bounded() -> None:
+async def test_what_was_decided_lately_names_who_and_when_and_is_bounded() -> None:
     server, queue = Server(), ApprovalQueue()
     async with server.connect(queue) as session, anyio.create_task_group() as group:
         for n in range(120):
@@ -498,7 +500,7 @@ async def test_what_was_decided_lately_says_who_and_when_and_is_bounded() -> Non
     assert last.decided_at >= last.asked_at
 
 
-async def test_large_calls_are_not_kept_for_long() -> None:
+async def test_large_calls_are_not_stored_for_long() -> None:
     server, queue = Server(), ApprovalQueue()
     async with server.connect(queue) as session, anyio.create_task_group() as group:
         for n in range(4):
@@ -514,11 +516,11 @@ async def test_large_calls_are_not_kept_for_long() -> None:
 
 @pytest.mark.parametrize("wrap", [lambda queue: Rules([], ask=queue), one_at_a_time])
 async def test_a_queue_is_a_hook_like_any_other(wrap: Callable[[Any], Any]) -> None:
-    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    server, queue, outcomes = Server(), ApprovalQueue(), dict[int, str]()
     assert not isinstance(queue, Policy), "a policy is asked before remembered answers"
     async with server.connect(wrap(queue)) as session, anyio.create_task_group() as group:
         for n in range(3):
-            group.start_soon(outcome, session, n, said)
+            group.start_soon(outcome, session, n, outcomes)
         with queue.changes() as changes:
             async for pending in changes:
                 for one in pending:
@@ -528,13 +530,13 @@ async def test_a_queue_is_a_hook_like_any_other(wrap: Callable[[Any], Any]) -> N
     assert len(server.ran) == 3
 
 
-async def test_a_yes_for_the_session_is_remembered() -> None:
-    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+async def test_an_approval_for_the_session_is_remembered() -> None:
+    server, queue, outcomes = Server(), ApprovalQueue(), dict[int, str]()
     async with server.connect(queue) as session, anyio.create_task_group() as group:
-        group.start_soon(outcome, session, 1, said)
+        group.start_soon(outcome, session, 1, outcomes)
         (pending,) = await until_pending(queue, 1)
         queue.decide(pending.id, Allow(remember=Remember("session")), by="ana")
-        while not said:
+        while not outcomes:
             await checkpoint()
         await session.call_tool("t", {"n": 2})
     assert len(queue.decided) == 1
@@ -567,9 +569,9 @@ class Model:
 
     async def _caller(self, n: int, context: str) -> None:
         with self.scopes[n]:
-            answer = await self.queue(ToolCall.example("t", {"n": n}, context=context))
+            decision = await self.queue(ToolCall.example("t", {"n": n}, context=context))
             assert n not in self.got, "answered twice"
-            self.got[n] = f"{type(answer).__name__} {answer.by}"
+            self.got[n] = f"{type(decision).__name__} {decision.by}"
 
     async def decide(self, picks: list[int], unknown: bool) -> None:
         ids = [list(self.waiting)[pick % len(self.waiting)] for pick in picks if self.waiting]
@@ -619,9 +621,7 @@ steps = st.one_of(
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @given(st.lists(steps, max_size=20))
 @examples(100)
-def test_whatever_happens_in_whatever_order_each_call_gets_its_own_answer_once(
-    backend: str, todo: list[Any]
-) -> None:
+def test_in_any_order_each_call_gets_its_own_decision_once(backend: str, todo: list[Any]) -> None:
     async def story() -> None:
         queue = ApprovalQueue()
         async with anyio.create_task_group() as tasks:
@@ -657,7 +657,7 @@ def test_a_thousand_calls_of_two_event_loops_are_decided_once_each_by_eight_thre
     calls, tasks = 1_000, 20
     queue, server = ApprovalQueue(), Server()
     allowed: set[int] = set()
-    said: dict[int, str] = {}
+    outcomes: dict[int, str] = {}
     too_soon: list[int] = []
     lost = threading.Lock()
     taken: list[int] = []
@@ -673,7 +673,7 @@ def test_a_thousand_calls_of_two_event_loops_are_decided_once_each_by_eight_thre
     async def story(first: int) -> None:
         async def some(start: int) -> None:
             for n in range(start, calls, tasks):
-                await outcome(session, n, said)
+                await outcome(session, n, outcomes)
 
         async with (
             mcp_client.connect(mcp_client.MemoryServer(handle), approval=queue) as session,
@@ -719,8 +719,8 @@ def test_a_thousand_calls_of_two_event_loops_are_decided_once_each_by_eight_thre
     assert queue.pending == ()
     assert too_soon == []
     assert sorted(ran["n"] for ran in server.ran) == [n for n in range(calls) if n % 3]
-    assert set(said) == set(range(calls))
-    assert all(said[n] == ("ran" if n % 3 else "person a thread: third") for n in said)
+    assert set(outcomes) == set(range(calls))
+    assert all(outcomes[n] == ("ran" if n % 3 else "person a thread: third") for n in outcomes)
     assert queue._notifier._waiting == {}
 
 
@@ -730,19 +730,19 @@ async def test_beyond_the_cap_a_call_is_refused_and_those_that_wait_are_not(
 ) -> None:
     store = tmp_path / "tickets.json" if stored else None
     queue = ApprovalQueue(decisions=store, limits=Limits(pending=2))
-    server, said = Server(), dict[int, str]()
+    server, outcomes = Server(), dict[int, str]()
     async with server.connect(queue) as session, anyio.create_task_group() as group:
-        group.start_soon(outcome, session, 1, said)
+        group.start_soon(outcome, session, 1, outcomes)
         await until_pending(queue, 1)
-        group.start_soon(outcome, session, 2, said)
+        group.start_soon(outcome, session, 2, outcomes)
         waiting = await until_pending(queue, 2)
-        await outcome(session, 3, said)
-        assert "2 calls that wait already" in said[3]
+        await outcome(session, 3, outcomes)
+        assert "2 calls that wait already" in outcomes[3]
         assert queue.pending == waiting
         queue.decide([one.id for one in waiting], Allow())
     assert sorted(one["n"] for one in server.ran) == [1, 2]
     async with server.connect(queue) as session, anyio.create_task_group() as group:
-        group.start_soon(outcome, session, 3, said)
+        group.start_soon(outcome, session, 3, outcomes)
         (pending,) = await until_pending(queue, 1)
         queue.decide(pending.id, Allow())
     assert server.ran[-1] == {"n": 3}
@@ -754,13 +754,13 @@ async def test_a_closed_queue_denies_what_waits_and_what_comes_later(
     tmp_path: Path, stored: bool, way: str
 ) -> None:
     store = tmp_path / "tickets.json" if stored else None
-    queue, server, said = ApprovalQueue(decisions=store), Server(), dict[int, str]()
+    queue, server, outcomes = ApprovalQueue(decisions=store), Server(), dict[int, str]()
     before = signal.signal(signal.SIGUSR1, lambda *_: queue.close("the server is stopping"))
     try:
         async with server.connect(queue) as session:
             async with anyio.create_task_group() as group:
                 for n in (1, 2):
-                    group.start_soon(outcome, session, n, said)
+                    group.start_soon(outcome, session, n, outcomes)
                 await until_pending(queue, 2)
                 if way == "task":
                     queue.close("the server is stopping")
@@ -768,11 +768,11 @@ async def test_a_closed_queue_denies_what_waits_and_what_comes_later(
                     await anyio.to_thread.run_sync(queue.close, "the server is stopping")
                 else:
                     signal.raise_signal(signal.SIGUSR1)
-            await outcome(session, 3, said)
+            await outcome(session, 3, outcomes)
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert all("the server is stopping" in one for one in said.values()), said
-    assert (len(said), queue.pending, server.ran) == (3, (), [])
+    assert all("the server is stopping" in one for one in outcomes.values()), outcomes
+    assert (len(outcomes), queue.pending, server.ran) == (3, (), [])
     with pytest.raises(NotPending):
         queue.decide("x", Allow())
 
@@ -831,10 +831,10 @@ async def test_a_user_sees_and_decides_what_is_asked_on_their_behalf(
     store: bool, tmp_path: Path
 ) -> None:
     queue = ApprovalQueue(decisions=tmp_path / "decisions.json" if store else None)
-    server, said = Server(), dict[int, str]()
+    server, outcomes = Server(), dict[int, str]()
     async with server.connect(queue) as session, anyio.create_task_group() as group:
         for n, person in enumerate(("ana", "bo", None)):
-            group.start_soon(functools.partial(outcome, session, n, said, context=person))
+            group.start_soon(functools.partial(outcome, session, n, outcomes, context=person))
         found = await until_pending(queue, 3)
         ids = {one.request.context: one.id for one in found}
         with queue.changes(context="ana") as changes:
@@ -845,4 +845,4 @@ async def test_a_user_sees_and_decides_what_is_asked_on_their_behalf(
                 await in_thread(functools.partial(queue.decide, wanted, Allow(), context=context))
         for owner, id in ids.items():
             await in_thread(functools.partial(queue.decide, id, Allow(), context=owner))
-    assert said == dict.fromkeys(range(3), "ran")
+    assert outcomes == dict.fromkeys(range(3), "ran")

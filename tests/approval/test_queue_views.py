@@ -14,14 +14,14 @@ pytestmark = pytest.mark.one_backend
 
 
 def login_of(**members: Any) -> DeviceLogin:
-    given: dict[str, Any] = {
+    passed: dict[str, Any] = {
         "server": "docs",
         "url": "https://as.example/activate",
         "code": "WDJB-MJHT",
         "complete_url": "https://as.example/activate?user_code=WDJB-MJHT",
         "expires_at": time.time() + 600,
     }
-    return DeviceLogin(**{**given, **members})
+    return DeviceLogin(**{**passed, **members})
 
 
 async def test_a_login_is_shown_until_its_code_expires(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +34,7 @@ async def test_a_login_is_shown_until_its_code_expires(monkeypatch: pytest.Monke
     assert not queue.logins
 
 
-async def test_logins_are_bounded_in_number_and_the_end_may_be_told_twice() -> None:
+async def test_logins_are_bounded_in_number_and_the_end_may_be_reported_twice() -> None:
     queue = ApprovalQueue()
     ends = [await queue.show_login(login_of(code=str(number))) for number in range(50)]
     with pytest.raises(ConfigError, match="50 logins are shown already"):
@@ -47,7 +47,7 @@ async def test_logins_are_bounded_in_number_and_the_end_may_be_told_twice() -> N
         await queue.show_login("https://as.example")  # type: ignore[arg-type]
 
 
-async def test_a_reader_of_the_page_hears_of_a_login_that_comes_and_ends() -> None:
+async def test_a_reader_of_the_page_is_notified_of_a_login_that_comes_and_ends() -> None:
     queue = ApprovalQueue()
     login = login_of()
     end = await queue.show_login(login)

@@ -1,4 +1,4 @@
-"""A remembered yes covers what it was given for, is kept safely, and can be taken back."""
+"""A remembered approval covers what it was for, is stored safely, and can be revoked."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ async def test_without_remember_every_call_is_asked_about() -> None:
     assert len(server.asked) == 3
 
 
-async def test_a_yes_for_the_session_covers_the_tool_with_any_arguments_until_it_ends() -> None:
+async def test_an_approval_for_the_session_covers_the_tool_with_any_arguments_until_it_ends() -> (
+    None
+):
     server = Server()
     async with server.connect() as session:
         for n in range(3):
@@ -130,20 +132,20 @@ async def test_a_yes_for_the_session_covers_the_tool_with_any_arguments_until_it
     assert len(server.sent) == 5
 
 
-async def test_where_narrows_what_a_yes_covers() -> None:
+async def test_where_narrows_what_an_approval_covers() -> None:
     server = Server()
     server.remember = Remember("session", where={"/n": {"max": 5}})
     async with server.connect() as session:
         for n in (1, 5, 6):
             await session.call_tool("a", {"n": n})
         await session.call_tool("a")
-        (answer,) = session.decisions.list()
+        (decision,) = session.decisions.list()
     assert server.asked == [{"n": 1}, {"n": 6}, {}], "a missing argument is not covered"
-    assert answer.where == {"/n": {"max": 5}}
+    assert decision.where == {"/n": {"max": 5}}
 
 
 @pytest.mark.both_backends
-async def test_calls_that_waited_for_their_turn_are_not_asked_about_if_a_yes_covers_them() -> None:
+async def test_calls_that_waited_for_their_turn_are_not_asked_about_if_approved() -> None:
     server = Server()
 
     async def slowly(call: ToolCall) -> Allow:
@@ -175,7 +177,9 @@ async def test_an_edited_call_is_not_remembered_beyond_itself(
 
 
 @pytest.mark.parametrize("scope", ["session", "always"])
-async def test_a_no_is_never_remembered_and_a_yes_does_not_outlast_a_rule(scope: str) -> None:
+async def test_a_denial_is_never_remembered_and_an_approval_does_not_outlast_a_rule(
+    scope: str,
+) -> None:
     server = Server()
     denied: list[str] = []
 
@@ -204,7 +208,7 @@ async def test_a_no_is_never_remembered_and_a_yes_does_not_outlast_a_rule(scope:
 @pytest.mark.parametrize(
     "wrong", ["for ever", "", True, 1, ["session"], {"scope": "session"}, object(), Remember]
 )
-async def test_a_malformed_remember_means_no_and_says_so(wrong: Any) -> None:
+async def test_a_malformed_remember_is_a_denial_with_a_reason(wrong: Any) -> None:
     server = Server()
     server.remember = wrong
     async with server.connect() as session:
@@ -227,7 +231,7 @@ async def test_a_malformed_remember_means_no_and_says_so(wrong: Any) -> None:
         (("session", ["/n"]), "constraints are a mapping"),
     ],
 )
-def test_a_remember_that_can_be_kept_in_no_way_cannot_be_made(arguments: Any, text: str) -> None:
+def test_a_remember_that_cannot_be_stored_cannot_be_made(arguments: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         Remember(*arguments)
 
@@ -237,7 +241,7 @@ def test_a_remember_that_can_be_kept_in_no_way_cannot_be_made(arguments: Any, te
 
 @pytest.mark.parametrize("edit", [None, {"n": 7}], ids=["as it was", "edited"])
 @pytest.mark.parametrize("remember", ["call", None])
-async def test_a_yes_to_one_call_covers_it_where_it_has_to_be_made_again(
+async def test_an_approval_of_one_call_covers_it_where_it_has_to_be_made_again(
     remember: Any, edit: dict[str, Any] | None
 ) -> None:
     app, asked = Handshake(), []
@@ -256,9 +260,7 @@ async def test_a_yes_to_one_call_covers_it_where_it_has_to_be_made_again(
         assert asked.pop() == (2, {"n": 1}), "the next call is another one"
 
 
-async def test_a_yes_to_one_call_covers_no_other_arguments_that_the_caller_puts_in_meanwhile() -> (
-    None
-):
+async def test_an_approval_of_one_call_covers_no_arguments_that_changed_meanwhile() -> None:
     app, asked = Handshake(), []
     arguments = {"n": 1}
 
@@ -289,7 +291,7 @@ async def test_a_tool_that_changed_is_asked_about_again() -> None:
         assert len(session.decisions.list()) == 1, "the new answer takes the old one's place"
 
 
-async def test_findings_that_were_not_there_when_it_was_given_void_a_yes() -> None:
+async def test_findings_that_were_not_there_when_it_was_given_void_an_approval() -> None:
     server = Server()
     async with server.connect() as session:
         await session.call_tool("a", {"n": 1})
@@ -303,7 +305,7 @@ async def test_findings_that_were_not_there_when_it_was_given_void_a_yes() -> No
 
 
 @pytest.mark.parametrize("scope", ["session", "always"])
-def test_a_finding_in_other_words_asks_nobody_again_and_one_of_another_value_does(
+def test_a_finding_in_other_words_asks_no_one_again_and_one_of_another_value_does(
     tmp_path: Path, scope: Any
 ) -> None:
     def found(text: str, about: str) -> ToolCall:
@@ -325,7 +327,7 @@ def test_a_finding_in_other_words_asks_nobody_again_and_one_of_another_value_doe
     assert not (memory.recall(of_another_kind) or once.recall(of_another_kind))
 
 
-async def test_drift_from_the_pins_voids_a_yes_that_was_given_before(tmp_path: Path) -> None:
+async def test_drift_from_the_pins_voids_an_approval_that_was_given_before(tmp_path: Path) -> None:
     server, lock, file = Server(), tmp_path / "mcp.lock", tmp_path / "decisions.json"
     server.remember = "always"
     async with server.connect(pins=lock) as session:
@@ -341,7 +343,7 @@ async def test_drift_from_the_pins_voids_a_yes_that_was_given_before(tmp_path: P
 
 
 @pytest.mark.both_backends
-async def test_a_yes_is_for_one_degree_of_trust(tmp_path: Path) -> None:
+async def test_an_approval_is_for_one_degree_of_trust(tmp_path: Path) -> None:
     server, file = Server(), tmp_path / "decisions.json"
     server.remember = "always"
     for trusted in (False, True, True, lambda tool: False, lambda tool: True):
@@ -353,7 +355,7 @@ async def test_a_yes_is_for_one_degree_of_trust(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "other", [{"name": "other"}, {"identity": "another server"}], ids=["name", "identity"]
 )
-async def test_a_yes_is_for_one_server(other: dict[str, Any], tmp_path: Path) -> None:
+async def test_an_approval_is_for_one_server(other: dict[str, Any], tmp_path: Path) -> None:
     server, file = Server(), tmp_path / "decisions.json"
     server.remember = "always"
     async with server.connect(state=Decisions(file)) as session:
@@ -370,7 +372,7 @@ def identity_of(server: Any) -> str:
     return identity
 
 
-def test_what_a_server_is_is_told_by_what_is_run_and_holds_no_secret(tmp_path: Path) -> None:
+def test_the_identity_of_a_server_is_what_is_run_and_has_no_secret(tmp_path: Path) -> None:
     def run(*args: str, command: str = "/usr/bin/files", **options: Any) -> str:
         return identity_of(StdioServer(command, args, **options))
 
@@ -395,7 +397,7 @@ def test_what_a_server_is_is_told_by_what_is_run_and_holds_no_secret(tmp_path: P
     "name",
     ["DATABASE", "REGION", "DB_URL", "PROJECT", "KEY", "TOPIC", "AUTH_HOST", "SECRETS_DB"],
 )
-def test_a_server_is_told_from_others_by_the_values_it_is_started_with(name: str) -> None:
+def test_a_server_is_distinguished_from_others_by_the_values_it_is_started_with(name: str) -> None:
     def run(value: str, *identity: str, **more: str) -> str:
         env = {name: value, "API_TOKEN": "1", **more}
         return identity_of(StdioServer("x", env=env, identity=identity or None))
@@ -408,7 +410,7 @@ def test_a_server_is_told_from_others_by_the_values_it_is_started_with(name: str
     assert run("staging", "API_TOKEN") != run("staging", "API_TOKEN", API_TOKEN="other")
 
 
-def test_a_path_tells_a_server_from_others_whatever_the_name_of_its_variable() -> None:
+def test_a_path_distinguishes_a_server_from_others_whatever_the_name_of_its_variable() -> None:
     def run(value: str) -> str:
         return identity_of(StdioServer("x", env={"GOOGLE_APPLICATION_CREDENTIALS": value}))
 
@@ -417,7 +419,7 @@ def test_a_path_tells_a_server_from_others_whatever_the_name_of_its_variable() -
     assert run("one key") == run("another")
 
 
-def test_an_empty_identity_means_that_no_value_tells_a_server_from_others() -> None:
+def test_an_empty_identity_means_that_no_value_distinguishes_a_server_from_others() -> None:
     one, other = (
         StdioServer("x", env={"DATABASE": value}, identity=[])
         for value in ("staging", "production")
@@ -426,7 +428,7 @@ def test_an_empty_identity_means_that_no_value_tells_a_server_from_others() -> N
     assert identity_of(one) != identity_of(StdioServer("x", env={"DATABASE": "staging"}))
 
 
-async def test_a_yes_for_always_is_for_the_database_it_was_given_for(tmp_path: Path) -> None:
+async def test_an_approval_for_always_is_for_the_database_it_was_given_for(tmp_path: Path) -> None:
     asked: list[str] = []
 
     def approve(call: ToolCall) -> Allow:
@@ -445,7 +447,7 @@ async def test_a_yes_for_always_is_for_the_database_it_was_given_for(tmp_path: P
     assert "staging" not in file.read_text()
 
 
-def test_what_a_server_is_is_told_by_its_url_and_holds_no_secret() -> None:
+def test_the_identity_of_a_server_is_its_url_and_has_no_secret() -> None:
     def at(url: str) -> str:
         return identity_of(HttpServer(url))
 
@@ -466,7 +468,7 @@ def test_what_a_server_is_is_told_by_its_url_and_holds_no_secret() -> None:
     assert "s3cret" not in at("https://example.com/mcp?key=s3cret")
 
 
-def test_values_named_by_identity_tell_servers_apart() -> None:
+def test_values_named_by_identity_distinguish_servers() -> None:
     def run(value: str, *names: str) -> str:
         env = {"PROJECT": value, "TOKEN": "s3cret"}
         return identity_of(StdioServer("files", env=env, identity=names))
@@ -496,7 +498,7 @@ def test_identity_names_what_there_is(make: Any, names: Any) -> None:
         make(names)
 
 
-async def test_an_answer_for_one_project_is_not_one_for_another(tmp_path: Path) -> None:
+async def test_a_decision_for_one_project_is_not_one_for_another(tmp_path: Path) -> None:
     file = tmp_path / "decisions.json"
     asked: list[str] = []
 
@@ -518,7 +520,9 @@ async def test_an_answer_for_one_project_is_not_one_for_another(tmp_path: Path) 
 # ------------------------------------------------------------------------ the file
 
 
-async def test_a_yes_for_always_is_kept_in_the_file_for_its_owner_alone(tmp_path: Path) -> None:
+async def test_an_approval_for_always_is_stored_in_the_file_for_its_owner_alone(
+    tmp_path: Path,
+) -> None:
     server, file = Server(), tmp_path / "decisions.json"
     server.remember = Remember("always", where={"/n": {"min": 0}})
     for n in range(3):
@@ -527,15 +531,21 @@ async def test_a_yes_for_always_is_kept_in_the_file_for_its_owner_alone(tmp_path
             assert session.decisions.list() == ()
     assert server.asked == [{"n": 0}]
     assert file.stat().st_mode & 0o777 == 0o600
-    (answer,) = Decisions(file).list()
-    assert (answer.server, answer.identity, answer.subject, answer.scope, answer.where) == (
+    (decision,) = Decisions(file).list()
+    assert (
+        decision.server,
+        decision.identity,
+        decision.subject,
+        decision.scope,
+        decision.where,
+    ) == (
         "ours",
         "the server",
         "a",
         "always",
         {"/n": {"min": 0}},
     )
-    assert (answer.fingerprint or "").startswith("sha256:")
+    assert (decision.fingerprint or "").startswith("sha256:")
 
 
 async def test_what_is_revoked_elsewhere_is_asked_about_from_the_next_call_on(
@@ -561,7 +571,7 @@ async def test_a_file_that_others_may_use_is_refused(mode: int, tmp_path: Path) 
         await Server().connect(state=Decisions(file))
 
 
-async def test_a_file_that_breaks_while_it_is_used_means_no(tmp_path: Path) -> None:
+async def test_a_file_that_breaks_while_it_is_used_is_a_denial(tmp_path: Path) -> None:
     server, file = Server(), tmp_path / "decisions.json"
     server.remember = "always"
     async with server.connect(state=Decisions(file)) as session:
@@ -573,7 +583,7 @@ async def test_a_file_that_breaks_while_it_is_used_means_no(tmp_path: Path) -> N
     assert len(server.sent) == 1
 
 
-async def test_a_yes_that_cannot_be_written_down_is_a_yes_to_this_call_and_said(
+async def test_an_approval_that_cannot_be_written_down_is_for_this_call_and_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server, file = Server(), tmp_path / "gone" / "decisions.json"
@@ -594,7 +604,7 @@ async def test_a_yes_that_cannot_be_written_down_is_a_yes_to_this_call_and_said(
     ],
     ids=["no store", "no identity"],
 )
-async def test_always_without_a_place_to_keep_it_lasts_for_the_session_and_is_said_once(
+async def test_always_without_a_place_to_keep_it_lasts_for_the_session_and_is_reported_once(
     options: Any, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server()
@@ -602,7 +612,7 @@ async def test_always_without_a_place_to_keep_it_lasts_for_the_session_and_is_sa
     async with server.connect(**options) as session:
         for tool in "aabb":
             await session.call_tool(tool)
-        assert [answer.scope for answer in session.decisions.list()] == ["session", "session"]
+        assert [decision.scope for decision in session.decisions.list()] == ["session", "session"]
     assert len(server.asked) == 2
     logged = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert len(logged) == 1
@@ -651,15 +661,15 @@ async def test_no_value_of_the_arguments_is_written_down_and_of_what_is_wrong_on
 
 
 @pytest.mark.parametrize("scope", ["session", "always"])
-@pytest.mark.parametrize("given", ["exact", "where"])
-async def test_a_yes_for_exactly_these_arguments_covers_the_same_arguments_and_meta_only(
-    scope: Any, given: str, tmp_path: Path
+@pytest.mark.parametrize("passed", ["exact", "where"])
+async def test_an_approval_for_exactly_these_arguments_covers_the_same_arguments_and_meta_only(
+    scope: Any, passed: str, tmp_path: Path
 ) -> None:
     server, file = Server(), tmp_path / "decisions.json"
     password = {"password": "hunter2", "n": 1}
     server.remember = (
         Remember(scope, exact=True)
-        if given == "exact"
+        if passed == "exact"
         else Remember(scope, where={"": {"equals": password}})
     )
     async with server.connect(state=Decisions(file)) as session:
@@ -677,10 +687,10 @@ async def test_a_yes_for_exactly_these_arguments_covers_the_same_arguments_and_m
             ({"password": "hunter2"}, {"pin": "pin 1234"}),
         ):
             await session.call_tool("a", arguments, meta=meta)
-        (answer,) = session.decisions.list() + Decisions(file).list()
+        (decision,) = session.decisions.list() + Decisions(file).list()
     assert len(server.asked) == 7
-    assert (answer.where, answer.scope) == (None, scope)
-    assert answer.exact
+    assert (decision.where, decision.scope) == (None, scope)
+    assert decision.exact
     if scope == "always":
         assert "hunter2" not in file.read_text()
         assert "pin 1234" not in file.read_text()
@@ -688,19 +698,19 @@ async def test_a_yes_for_exactly_these_arguments_covers_the_same_arguments_and_m
         assert plain not in file.read_text()
 
 
-async def test_digests_in_one_file_of_answers_say_nothing_about_another(tmp_path: Path) -> None:
+async def test_digests_in_one_file_of_decisions_are_different_in_another(tmp_path: Path) -> None:
     server = Server()
     server.remember = Remember("always", exact=True)
-    kept: list[Decision] = []
+    stored: list[Decision] = []
     for name in ("a.json", "b.json"):
         async with server.connect(
             identity=f"https://example.com:443 sha256:{'0' * 64}", state=Decisions(tmp_path / name)
         ) as session:
             for _ in range(2):
                 await session.call_tool("a", {"n": 4321})
-        kept += Decisions(tmp_path / name).list()
+        stored += Decisions(tmp_path / name).list()
     assert len(server.asked) == 2
-    one, other = kept
+    one, other = stored
     assert one.exact != other.exact
     assert one.identity != other.identity
     assert one.identity.startswith("https://example.com:443 ")
@@ -719,7 +729,7 @@ def test_exact_goes_with_no_where_and_not_with_one_call(options: dict[str, Any])
 
 
 @pytest.mark.parametrize("scope", ["session", "always"])
-async def test_a_remembered_answer_holds_only_for_calls_of_an_equal_context(
+async def test_a_remembered_decision_holds_only_for_calls_of_an_equal_context(
     scope: str, tmp_path: Path
 ) -> None:
     server, file = Server(), tmp_path / "decisions.json"
@@ -732,8 +742,8 @@ async def test_a_remembered_answer_holds_only_for_calls_of_an_equal_context(
         for context in contexts:
             await session.call_tool("a", {"n": 1}, context=context)
         assert len(server.asked) == len(contexts)
-        kept = (*session.decisions.list(), *Decisions(file).list())
-        assert [repr(answer.context) for answer in kept] == [repr(one) for one in contexts]
+        stored = (*session.decisions.list(), *Decisions(file).list())
+        assert [repr(decision.context) for decision in stored] == [repr(one) for one in contexts]
     async with server.connect(state=Decisions(file)) as session:
         for context in contexts:
             await session.call_tool("a", context=context)
@@ -773,14 +783,14 @@ async def test_a_context_that_cannot_be_written_down_is_remembered_for_the_sessi
         for one in (context, equal, context):
             await session.call_tool("a", context=one)
         assert len(server.asked) == 1
-        assert [answer.scope for answer in session.decisions.list()] == ["session"]
+        assert [decision.scope for decision in session.decisions.list()] == ["session"]
         await session.call_tool("a", context=User("bob"))
     assert len(server.asked) == 2
     assert "its context is not text, a number, a boolean or a tuple of them" in caplog.text
     assert not file.exists()
 
 
-async def test_a_yes_to_one_call_that_is_made_again_is_for_the_same_context() -> None:
+async def test_an_approval_of_one_call_that_is_made_again_is_for_the_same_context() -> None:
     once, call = OneCallApproval(), call_of()
     once.keep(call, call)
     assert once.recall(call) is not None
@@ -790,7 +800,7 @@ async def test_a_yes_to_one_call_that_is_made_again_is_for_the_same_context() ->
 # ------------------------------------------------------------------------------ frozen
 
 
-async def test_a_yes_to_one_call_keeps_the_arguments_as_they_were_approved() -> None:
+async def test_an_approval_of_one_call_keeps_the_arguments_as_they_were_approved() -> None:
     mine: dict[str, Any] = {"path": "/tmp", "deep": {"n": 1}}
     once, call = OneCallApproval(), call_of()
     gate = Gate(lambda _: Allow(mine, remember="call"), 5)
@@ -810,7 +820,7 @@ async def test_a_yes_to_one_call_keeps_the_arguments_as_they_were_approved() -> 
 
 
 @pytest.mark.parametrize("scope", ["session", "always"])
-async def test_a_remembered_answer_says_whose_it_is(scope: Any, tmp_path: Path) -> None:
+async def test_a_remembered_decision_states_whose_it_is(scope: Any, tmp_path: Path) -> None:
     server, file = Server(), tmp_path / "decisions.json"
 
     def approve(call: ToolCall) -> Allow:
@@ -818,11 +828,11 @@ async def test_a_remembered_answer_says_whose_it_is(scope: Any, tmp_path: Path) 
 
     async with server.connect(approval=approve, state=Decisions(file)) as session:
         await session.call_tool("a")
-        kept = session.decisions.list() if scope == "session" else Decisions(file).list()
-        assert [answer.by for answer in kept] == ["ana\\u{202e}"]
+        stored = session.decisions.list() if scope == "session" else Decisions(file).list()
+        assert [decision.by for decision in stored] == ["ana\\u{202e}"]
 
 
-async def test_a_yes_for_some_time_ends_then(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_approval_for_some_time_ends_then(monkeypatch: pytest.MonkeyPatch) -> None:
     server, now = Server(), 1_700_000_000.0
     monkeypatch.setattr(time, "time", lambda: now)
     server.remember = Remember("session", seconds=60)
@@ -839,7 +849,7 @@ async def test_a_yes_for_some_time_ends_then(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "60", True])
-def test_a_time_that_cannot_be_kept_is_refused(seconds: Any) -> None:
+def test_a_time_that_cannot_be_stored_is_refused(seconds: Any) -> None:
     with pytest.raises(ConfigError, match="seconds"):
         Remember("session", seconds=seconds)
     with pytest.raises(ConfigError, match="seconds"):

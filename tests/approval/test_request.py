@@ -1,4 +1,4 @@
-"""What waits for a yes: four kinds, one shape."""
+"""Requests that wait for approval: four kinds, one shape."""
 
 from __future__ import annotations
 
@@ -145,7 +145,9 @@ def test_the_json_of_a_request_is_plain_whatever_its_context_is(made: ApprovalRe
         {"context": {"a": 1}},
     ],
 )
-def test_what_is_no_request_is_one_error(request_: ApprovalRequest, change: dict[str, Any]) -> None:
+def test_what_is_not_a_request_is_one_error(
+    request_: ApprovalRequest, change: dict[str, Any]
+) -> None:
     with pytest.raises(ValueError, match=r"request|member|context|key"):
         ApprovalRequest.from_json({**request_.to_json(), **change})
     junk: Any
@@ -191,28 +193,28 @@ def test_the_same_request_made_again_has_the_same_key(request_: ApprovalRequest)
 
 
 @each
-def test_the_facts_tell_what_decides_it_and_not_the_context(request_: ApprovalRequest) -> None:
+def test_the_facts_state_what_decides_it_and_not_the_context(request_: ApprovalRequest) -> None:
     facts = request_.facts()
     kinds = [fact.kind for fact in facts]
     assert facts[0].text == "files"
     assert kinds[0] == "server"
     assert "subject" in kinds
-    shown = [fact.text for fact in facts if fact.kind == "finding"]
-    assert shown == list(map(str, request_.findings))
+    displayed = [fact.text for fact in facts if fact.kind == "finding"]
+    assert displayed == list(map(str, request_.findings))
     assert not any("ana" in fact.text for fact in facts)
     for fact in facts:
         assert not fact.is_json or json.loads(fact.text)
 
 
 def test_the_facts_of_a_call_are_all_that_a_person_must_see() -> None:
-    told = {fact.kind: fact.text for fact in call(origin="app").facts()}
-    assert told["subject"] == "delete"
-    assert "view" in told["origin"]
-    assert told["title"] == "Delete"
-    assert told["description"] == "Deletes a file"
-    assert told["destructive"] == "yes (assumed, not stated by a trusted server)"
-    assert told["meta"] == '{"trace":"1"}'
-    assert told["arguments"] == '{"force":true,"path":"/tmp/x"}'
+    reported = {fact.kind: fact.text for fact in call(origin="app").facts()}
+    assert reported["subject"] == "delete"
+    assert "view" in reported["origin"]
+    assert reported["title"] == "Delete"
+    assert reported["description"] == "Deletes a file"
+    assert reported["destructive"] == "yes (assumed, not stated by a trusted server)"
+    assert reported["meta"] == '{"trace":"1"}'
+    assert reported["arguments"] == '{"force":true,"path":"/tmp/x"}'
 
 
 def test_the_command_of_a_start_is_the_last_fact() -> None:
@@ -222,14 +224,14 @@ def test_the_command_of_a_start_is_the_last_fact() -> None:
 
 
 def test_the_facts_of_sampling_have_every_message_and_the_whole_request() -> None:
-    told = {fact.kind: fact.text for fact in sampling().facts()}
-    assert told["message"] == "What is the capital of Norway?"
-    assert told["system_prompt"] == "Be brief"
-    assert told["call"] == "delete"
-    assert json.loads(told["request"])["maxTokens"] == 100
+    reported = {fact.kind: fact.text for fact in sampling().facts()}
+    assert reported["message"] == "What is the capital of Norway?"
+    assert reported["system_prompt"] == "Be brief"
+    assert reported["call"] == "delete"
+    assert json.loads(reported["request"])["maxTokens"] == 100
 
 
-def test_how_far_a_yes_goes_depends_on_the_kind() -> None:
+def test_how_far_an_approval_goes_depends_on_the_kind() -> None:
     assert call().choices() == ("once", "session", "hour", "always", "exact")
     assert skill().choices() == ("once", "session", "hour", "always")
     assert skill(digest=None, files=(), size=None).choices() == ("once",)
@@ -241,7 +243,7 @@ def test_how_far_a_yes_goes_depends_on_the_kind() -> None:
 
 
 @each
-def test_what_only_calls_have_is_an_error_that_says_where_to_look(
+def test_what_only_calls_have_is_an_error_that_names_where_to_look(
     request_: ApprovalRequest,
 ) -> None:
     if request_.kind == "call":
@@ -252,7 +254,7 @@ def test_what_only_calls_have_is_an_error_that_says_where_to_look(
 
 
 @pytest.mark.parametrize("request_", REQUESTS[1:], ids=[one.kind for one in REQUESTS[1:]])
-def test_a_yes_that_goes_further_than_the_kind_allows_is_not_kept(
+def test_an_approval_that_goes_further_than_the_kind_allows_is_not_stored(
     request_: ApprovalRequest,
 ) -> None:
     assert request_.why_not_remembered(Remember("call")) is None
@@ -264,20 +266,20 @@ def test_a_yes_that_goes_further_than_the_kind_allows_is_not_kept(
     assert "has no arguments" in where
 
 
-def test_a_yes_to_dynamic_content_is_for_once() -> None:
+def test_an_approval_of_dynamic_content_is_for_once() -> None:
     dynamic = skill(digest=None, files=(), size=None)
     assert dynamic.why_not_remembered(Remember("session")) == "its content is dynamic"
     assert dynamic.why_not_remembered(Remember("call")) is None
     assert skill().why_not_remembered(Remember("session")) is None
 
 
-def test_what_is_asked_about_a_start_says_what_happens() -> None:
+def test_what_is_asked_about_a_start_states_what_happens() -> None:
     assert "program" in start().asks
     assert start(command=None, url="https://e.com/mcp").asks == "May this server be connected to?"
     assert "sandbox" in start(confined=("reads /srv",)).asks
 
 
-def test_the_prompt_of_each_kind_names_what_a_yes_does() -> None:
+def test_the_prompt_of_each_kind_names_what_an_approval_does() -> None:
     prompts = [one.prompt for one in REQUESTS]
     assert prompts == ["Run it?", "Load it?", "Start it?", "Ask the model?"]
     assert start(command=None, url="https://e.com/mcp").prompt == "Connect?"
@@ -285,8 +287,8 @@ def test_the_prompt_of_each_kind_names_what_a_yes_does() -> None:
 
 def test_sampling_that_was_made_by_hand_comes_back_as_it_was() -> None:
     made = replace(sampling(), raw={})
-    told = {fact.kind: fact.text for fact in made.facts()}
-    assert json.loads(told["request"]) == {
+    reported = {fact.kind: fact.text for fact in made.facts()}
+    assert json.loads(reported["request"]) == {
         "messages": [PROMPT],
         "maxTokens": 100,
         "systemPrompt": "Be brief",
@@ -311,15 +313,15 @@ def test_sampling_for_anything_but_a_call_is_not_read() -> None:
 )
 def test_a_fact_is_plain_text_in_any_chat(text: str, signs: str) -> None:
     fact = Fact("It says", text, "description")
-    shown = fact.safe()
-    assert not set(signs) & set(shown)
-    assert "://" not in shown
-    assert "_odd_" not in shown
-    assert unicodedata.normalize("NFKC", shown) == fact.text
+    displayed = fact.safe()
+    assert not set(signs) & set(displayed)
+    assert "://" not in displayed
+    assert "_odd_" not in displayed
+    assert unicodedata.normalize("NFKC", displayed) == fact.text
 
 
-def test_a_fact_in_a_chat_is_one_bounded_line_without_what_nobody_sees() -> None:
+def test_a_fact_in_a_chat_is_one_bounded_line_without_what_no_one_sees() -> None:
     fact = Fact("It says", "get_weather\nServer: mine\u202e" + "x" * 50, "description")
-    shown = "get_weather Server: mine\\u{202e}"
-    assert fact.safe(25) == f"{shown}… (50 more characters)"
-    assert fact.safe() == f"{shown}{'x' * 50}"
+    displayed = "get_weather Server: mine\\u{202e}"
+    assert fact.safe(25) == f"{displayed}… (50 more characters)"
+    assert fact.safe() == f"{displayed}{'x' * 50}"

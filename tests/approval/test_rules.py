@@ -1,4 +1,4 @@
-"""Rules decide what they say, in order, and never allow what they do not know."""
+"""Rules decide as written, in order, and never allow what they do not know."""
 
 from __future__ import annotations
 
@@ -312,7 +312,9 @@ def test_a_rule_that_names_no_kind_is_about_calls() -> None:
         (Rule("deny", kind="any", origin="app"), []),
     ],
 )
-def test_what_is_no_call_is_matched_by_what_all_requests_have(rule: Rule, kinds: list[str]) -> None:
+def test_what_is_not_a_call_is_matched_by_what_all_requests_have(
+    rule: Rule, kinds: list[str]
+) -> None:
     assert [name for name, request in REQUESTS.items() if rule.matches(request)] == kinds
 
 
@@ -337,8 +339,8 @@ def test_a_misspelled_key_is_answered_with_the_nearest_one() -> None:
 
 
 def test_hints_are_matched_as_they_may_be_believed() -> None:
-    said: dict[str, Any] = {"readOnlyHint": True, "openWorldHint": False}
-    trusted, untrusted = a_call(trusted=True, **said), a_call(trusted=False, **said)
+    reported: dict[str, Any] = {"readOnlyHint": True, "openWorldHint": False}
+    trusted, untrusted = a_call(trusted=True, **reported), a_call(trusted=False, **reported)
     for rule, expected in [
         (Rule("allow", read_only=True), ("allow", "ask")),
         (Rule("allow", destructive=False), ("allow", "ask")),
@@ -454,12 +456,12 @@ def test_a_malformed_rule_is_refused_here_and_in_a_file(
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, b"x"])
-def test_a_constraint_that_json_cannot_say_is_refused(value: Any) -> None:
+def test_a_constraint_that_json_cannot_express_is_refused(value: Any) -> None:
     with pytest.raises(ConfigError):
         Rule("deny", arguments={"/a": {"equals": value}})
 
 
-def test_what_is_no_rule_or_no_hook_is_refused() -> None:
+def test_what_is_neither_a_rule_nor_a_hook_is_refused() -> None:
     with pytest.raises(ConfigError, match="rule 1 is a str"):
         Rules(["allow"])  # type: ignore[list-item]
     with pytest.raises(ConfigError, match="ask="):
@@ -534,7 +536,7 @@ def test_rules_come_from_toml_and_from_json(tmp_path: Path) -> None:
         ("r.yaml", "", "a .toml or a .json file"),
     ],
 )
-def test_a_file_with_anything_unknown_in_it_is_refused_and_said_where(
+def test_a_file_with_anything_unknown_in_it_is_refused_with_its_place(
     name: str, text: str, wanted: str, tmp_path: Path
 ) -> None:
     file = tmp_path / name
@@ -588,11 +590,11 @@ def test_any_file_content_gives_rules_or_one_config_error(
     try:
         rules = Rules.from_file(file)
     except ConfigError as error:
-        said = str(error)
+        reported = str(error)
     else:
-        said = f"{file} has {len(rules)} rules"
+        reported = f"{file} has {len(rules)} rules"
         assert len(rules) == len(whole) == len(str(rules).splitlines()) - 1
-    assert said.startswith(str(file))
+    assert reported.startswith(str(file))
 
 
 # ------------------------------------------------------------- as an approval hook
@@ -669,7 +671,7 @@ async def test_without_a_terminal_what_no_rule_matches_is_denied_with_what_to_do
     assert server.sent == []
 
 
-async def test_a_hook_that_no_policy_stands_before_names_the_option_without_a_terminal() -> None:
+async def test_a_hook_without_a_policy_names_the_option_without_a_terminal() -> None:
     with pytest.raises(CallDenied, match=r"no terminal to ask at; pass approval= to connect"):
         await Server().call(None, "read")
 
@@ -717,7 +719,7 @@ async def test_a_hook_of_ones_own_may_ask_rules() -> None:
     assert [call["name"] for call in server.sent] == ["read"]
 
 
-async def test_a_rule_that_breaks_means_no(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_rule_that_breaks_is_a_denial(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: Rule, call: ToolCall, at: object) -> bool:
         raise RecursionError("too deep")
 
@@ -730,7 +732,7 @@ async def test_a_rule_that_breaks_means_no(monkeypatch: pytest.MonkeyPatch) -> N
     assert server.sent == []
 
 
-async def test_read_only_without_asking_allows_what_a_trusted_server_says_only_reads() -> None:
+async def test_read_only_without_asking_allows_what_a_trusted_server_declares_read_only() -> None:
     server = Server()
     server.tools[0]["annotations"] = {"readOnlyHint": True}
     rules = Rules.read_only_without_asking(ask=lambda call: Deny("asked"))
@@ -766,7 +768,7 @@ def test_rules_reach_into_the_callers_meta() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "given", "matches"),
+    ("wanted", "passed", "matches"),
     [
         ("ana", "ana", True),
         ("ana", "bob", False),
@@ -777,9 +779,9 @@ def test_rules_reach_into_the_callers_meta() -> None:
     ],
 )
 def test_a_rule_for_a_context_matches_calls_of_an_equal_one(
-    wanted: Any, given: Any, matches: bool
+    wanted: Any, passed: Any, matches: bool
 ) -> None:
-    call = replace(a_call(), context=given)
+    call = replace(a_call(), context=passed)
     assert outcome([Rule("allow", context=wanted)], call) == ("allow" if matches else "ask")
     assert outcome([Rule("deny", context=wanted)], call) == ("deny" if matches else "ask")
 
@@ -819,7 +821,7 @@ def test_what_is_allowed_without_an_origin_is_not_allowed_to_views() -> None:
 
 
 @pytest.mark.parametrize("origin", ["host", "app", "code"])
-def test_what_a_trusted_server_says_is_read_only_is_allowed_to_its_views_too(origin: Any) -> None:
+def test_what_a_trusted_server_states_is_read_only_is_allowed_to_its_views_too(origin: Any) -> None:
     rules = Rules.read_only_without_asking()
     reads = ToolCall.example("t", read_only=True, origin=origin)
     writes = ToolCall.example("t", read_only=False, origin=origin)
@@ -860,7 +862,7 @@ def test_a_file_of_rules_that_others_may_write_is_refused(mode: int, tmp_path: P
 # ------------------------------------------------------------- why, and until when
 
 
-def test_a_rule_says_why_in_the_list_and_in_what_it_decides() -> None:
+def test_a_rule_gives_the_reason_in_the_list_and_in_what_it_decides() -> None:
     rules = Rules(
         [
             Rule("deny", tool="delete_*", reason="backups run\u202e first"),
@@ -895,32 +897,32 @@ def test_a_rule_matches_until_it_expires(expires_at: Any, last: str, over: str) 
         rules.explain(call, at=datetime(2026, 1, 1))
 
 
-def test_a_rule_that_has_expired_decides_nothing_and_one_that_has_not_says_when() -> None:
+def test_a_rule_that_has_expired_decides_nothing_and_one_that_has_not_states_when() -> None:
     call = ToolCall.example()
     over = Rule("allow", tool="*", expires_at="2020-01-01")
     far = Rule("allow", tool="*", expires_at="2999-01-01T00:00:00Z")
     assert Rules([over]).decide(call) is None
-    answer = Rules([over, far]).decide(call)
-    assert isinstance(answer, Allow)
-    assert answer.expires_at == datetime(2999, 1, 1, tzinfo=UTC).timestamp()
+    decision = Rules([over, far]).decide(call)
+    assert isinstance(decision, Allow)
+    assert decision.expires_at == datetime(2999, 1, 1, tzinfo=UTC).timestamp()
     assert "until 2999-01-01T00:00:00+00:00" in str(far)
 
 
 @pytest.mark.parametrize(
     "odd", ["soon", "2026-12-31T18:00:00", datetime(2026, 1, 1), 5, date.max, "", True]
 )
-def test_an_expiry_that_does_not_say_when_is_refused(odd: Any) -> None:
+def test_an_expiry_that_does_not_state_when_is_refused(odd: Any) -> None:
     with pytest.raises(ConfigError, match="expires_at"):
         Rule("deny", expires_at=odd)
 
 
-def test_a_reason_that_is_no_text_is_refused() -> None:
+def test_a_reason_that_is_not_text_is_refused() -> None:
     for odd in ("", 5):
         with pytest.raises(ConfigError, match="reason"):
             Rule("deny", reason=odd)  # type: ignore[arg-type]
 
 
-def test_a_file_of_rules_says_why_and_until_when(tmp_path: Path) -> None:
+def test_a_file_of_rules_has_reasons_and_expiries(tmp_path: Path) -> None:
     (tmp_path / "rules.toml").write_text(
         '[[rules]]\noutcome = "deny"\nreason = "it is the holidays"\nexpires_at = 2026-12-31\n'
         '[[rules]]\noutcome = "deny"\nexpires_at = 2026-12-31T18:00:00Z\n'

@@ -1,4 +1,4 @@
-"""A call that a script makes is asked about as one, and a yes goes no further than it says."""
+"""A call that a script makes is asked about as one, and an approval covers only what it states."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ async def run(target: Session | Host, script: Script, tool: str = "a", *, times:
 # ----------------------------------------------------------------------- what is shown
 
 
-def test_the_facts_of_a_call_tell_which_script_makes_it_and_where() -> None:
-    told = {fact.kind: fact.text for fact in call_by().facts()}
-    assert told["origin"] == "a script, which is shown here, not the host"
-    assert told["script_calls"] == "this is call 3 of the script"
-    assert told["script_line"] == "await files.delete(n=n)"
-    assert told["script"] == "  1  for n in range(3):\n> 2      await files.delete(n=n)"
+def test_the_facts_of_a_call_state_which_script_makes_it_and_where() -> None:
+    reported = {fact.kind: fact.text for fact in call_by().facts()}
+    assert reported["origin"] == "a script, which is shown here, not the host"
+    assert reported["script_calls"] == "this is call 3 of the script"
+    assert reported["script_line"] == "await files.delete(n=n)"
+    assert reported["script"] == "  1  for n in range(3):\n> 2      await files.delete(n=n)"
     assert {"script", "script_line"}.isdisjoint(fact.kind for fact in call_by(None).facts())
 
 
@@ -100,7 +100,7 @@ def test_a_call_of_a_script_has_one_more_choice() -> None:
     assert "made by scripts, until the session ends" in call_by().coverage(Remember("session"))
 
 
-# ------------------------------------------------------------------ what a yes is bound to
+# ------------------------------------------------------------------ what an approval is bound to
 
 
 def test_the_key_of_a_call_is_for_this_place_of_this_run() -> None:
@@ -158,17 +158,19 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Decis
 
 
 @pytest.mark.parametrize("seconds", [None, 60.0])
-def test_a_yes_to_a_run_is_kept_in_the_store_for_a_day_or_as_long_as_it_says(
+def test_an_approval_of_a_run_is_in_the_store_for_a_day_or_as_long_as_it_states(
     seconds: float | None, tmp_path: Path
 ) -> None:
     memory = ApprovalMemory(lambda: HERE, Decisions(tmp_path / "decisions.json"))
     memory.keep(call_by(), Remember("script", seconds=seconds))
     assert memory.session.is_empty
-    (kept,) = Decisions(tmp_path / "decisions.json").list()
-    assert kept.expires_at == pytest.approx(kept.decided_at + (seconds or 86_400))
+    (stored,) = Decisions(tmp_path / "decisions.json").list()
+    assert stored.expires_at == pytest.approx(stored.decided_at + (seconds or 86_400))
 
 
-def test_a_yes_for_a_script_is_for_this_tool_in_this_run(opened: Callable[[], Decisions]) -> None:
+def test_an_approval_for_a_script_is_for_this_tool_in_this_run(
+    opened: Callable[[], Decisions],
+) -> None:
     opened().add(call_by(), Remember("script"), HERE, "ana")
     later = call_by(replace(SCRIPT, calls=9, line=1))
     assert opened().find(later, HERE) is not None
@@ -182,13 +184,18 @@ def test_a_yes_for_a_script_is_for_this_tool_in_this_run(opened: Callable[[], De
         call_by(context="bo"),
     ):
         assert opened().find(other, HERE) is None
-    (kept,) = opened().list()
-    assert (kept.scope, kept.script, kept.origin, kept.by) == ("script", "run-1", "code", "ana")
-    assert opened().revoke(kept.id)
+    (stored,) = opened().list()
+    assert (stored.scope, stored.script, stored.origin, stored.by) == (
+        "script",
+        "run-1",
+        "code",
+        "ana",
+    )
+    assert opened().revoke(stored.id)
     assert opened().find(later, HERE) is None
 
 
-def test_two_runs_have_a_yes_each(opened: Callable[[], Decisions]) -> None:
+def test_two_runs_have_an_approval_each(opened: Callable[[], Decisions]) -> None:
     for id in ("run-1", "run-2", "run-1"):
         opened().add(call_by(replace(SCRIPT, id=id)), Remember("script"), HERE)
     assert sorted(str(one.script) for one in opened().list()) == ["run-1", "run-2"]
@@ -204,7 +211,7 @@ def test_what_is_remembered_of_a_scripts_call_is_for_scripts_only(
 
 
 @pytest.mark.parametrize("times", [1, 3])
-async def test_a_yes_for_the_script_is_asked_for_once_in_each_run(times: int) -> None:
+async def test_an_approval_for_the_script_is_asked_for_once_in_each_run(times: int) -> None:
     asked: list[tuple[str, str]] = []
 
     def approve(call: ApprovalRequest) -> Allow:
@@ -222,7 +229,7 @@ async def test_a_yes_for_the_script_is_asked_for_once_in_each_run(times: int) ->
 
 
 @pytest.mark.parametrize("kind", ["session", "host"])
-async def test_a_yes_for_a_script_is_forgotten_when_its_run_is_over(kind: str) -> None:
+async def test_an_approval_for_a_script_is_forgotten_when_its_run_is_over(kind: str) -> None:
     server = MemoryServer(Server())
 
     def approve(call: ApprovalRequest) -> Allow:
@@ -245,7 +252,7 @@ async def test_a_yes_for_a_script_is_forgotten_when_its_run_is_over(kind: str) -
             await check(host, "s__", await host.session("s"))
 
 
-async def test_a_yes_for_the_script_given_to_a_call_of_the_host_is_for_this_call() -> None:
+async def test_an_approval_for_the_script_given_to_a_call_of_the_host_is_for_this_call() -> None:
     asked = []
 
     def approve(call: ApprovalRequest) -> Allow:
@@ -260,7 +267,7 @@ async def test_a_yes_for_the_script_given_to_a_call_of_the_host_is_for_this_call
 
 
 @pytest.mark.slow
-async def test_a_yes_for_the_script_holds_in_another_process_that_goes_on_with_it(
+async def test_an_approval_for_the_script_holds_in_another_process_that_goes_on_with_it(
     tmp_path: Path,
 ) -> None:
     state = tmp_path / "state"
@@ -278,9 +285,9 @@ async def test_a_yes_for_the_script_holds_in_another_process_that_goes_on_with_i
         await goes_on("r1", 3)
     with pytest.raises(CallPending):
         await goes_on("r2", 1)
-    (kept,) = [one for one in FileState(state).decisions.list() if one.scope == "script"]
-    assert kept.expires_at is not None
-    assert kept.expires_at - kept.decided_at == pytest.approx(86_400)
+    (stored,) = [one for one in FileState(state).decisions.list() if one.scope == "script"]
+    assert stored.expires_at is not None
+    assert stored.expires_at - stored.decided_at == pytest.approx(86_400)
 
 
 async def test_a_host_makes_the_calls_of_scripts_through_the_gate_of_each_server() -> None:
@@ -298,7 +305,7 @@ async def test_a_host_makes_the_calls_of_scripts_through_the_gate_of_each_server
     assert asked == [("one", "code", 0), ("one", "code", 1), ("two", "code", 0)]
 
 
-async def test_the_audit_says_of_each_call_which_run_made_it_but_not_its_code() -> None:
+async def test_the_audit_reports_of_each_call_which_run_made_it_but_not_its_code() -> None:
     records: list[Any] = []
     async with connect(
         MemoryServer(Server()), name="s", approval=allow_all, audit=records.append
@@ -308,8 +315,8 @@ async def test_the_audit_says_of_each_call_which_run_made_it_but_not_its_code() 
             await run(session, SCRIPT, "gone")
         await session.call_tool("a")
     opened = [one for one in records if one["event"] == "opened"]
-    said = [[one.get(name) for name in ("origin", "script", "script_call")] for one in opened]
-    assert said == [["code", "run-1", number] for number in (1, 2, 1)] + [[None] * 3]
+    reported = [[one.get(name) for name in ("origin", "script", "script_call")] for one in opened]
+    assert reported == [["code", "run-1", number] for number in (1, 2, 1)] + [[None] * 3]
     assert [one.get("script_line") for one in opened] == [2, 2, 2, None]
     assert "range" not in json.dumps(records)
     assert "delete" not in json.dumps(records)

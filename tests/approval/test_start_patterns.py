@@ -77,9 +77,7 @@ HIDDEN = [
 
 
 @pytest.mark.parametrize(("code", "why"), HIDDEN)
-def test_what_a_shell_is_given_is_refused_where_it_cannot_be_told_what_runs(
-    code: str, why: str
-) -> None:
+def test_a_shell_is_refused_if_what_runs_cannot_be_known(code: str, why: str) -> None:
     with pytest.raises(Unreadable, match=why):
         denied(["npx *"], "sh", "-c", code)
     assert denied([], "sh", "-c", code) is None  # where nothing is denied, nothing is looked for
@@ -97,7 +95,7 @@ def test_five_shells_in_shells_are_looked_through_and_six_are_refused() -> None:
         denied(["npx *"], *nested("uvx x", 6))
 
 
-def test_shells_in_shells_and_long_commands_are_refused_and_not_looked_through_for_ever() -> None:
+def test_shells_in_shells_and_long_commands_are_refused_and_not_looked_through_forever() -> None:
     for words in (nested("x", 10), ["x"] * 501, ["x" * 50_001], ["a b " * 400]):
         with pytest.raises(Unreadable):
             denied(["npx *"], *words)
@@ -223,14 +221,14 @@ def test_a_denied_url_is_seen_in_any_spelling_and_within_a_command() -> None:
         ["bridge", "--url=HTTPS:/evil.ex\tample"],
     ):
         assert patterns.denies_command(words, shutil.which) == "https://evil.example", words
-    for given in ("https://[x@evil.example/", "https://evil.example:x/"):
+    for passed in ("https://[x@evil.example/", "https://evil.example:x/"):
         with pytest.raises(Unreadable, match="a URL that cannot be parsed"):
-            patterns.denies_command(["bridge", given], shutil.which)
+            patterns.denies_command(["bridge", passed], shutil.which)
         with pytest.raises(StartDenied, match="a URL that cannot be parsed"):
-            ManagedPolicy(deny=["https://evil.example"]).check_url(given)
-    for given in ("https://evil%2eexample/", "https://evil%E3%80%82example/mcp"):
-        assert patterns.denies_url(given) == "https://evil.example"
-        assert patterns.denies_command(["bridge", given], shutil.which) == "https://evil.example"
+            ManagedPolicy(deny=["https://evil.example"]).check_url(passed)
+    for passed in ("https://evil%2eexample/", "https://evil%E3%80%82example/mcp"):
+        assert patterns.denies_url(passed) == "https://evil.example"
+        assert patterns.denies_command(["bridge", passed], shutil.which) == "https://evil.example"
     plain = "https://xn--e1afmkfd.example"
     assert ServerPatterns([plain]).denies_url("https://пример.example/") == plain
 
@@ -264,6 +262,6 @@ def test_an_address_of_ipv6_is_allowed_as_it_is_written() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["", "  ", 5, None, "://x", "https://", "https:///path"])
-def test_what_is_no_pattern_is_an_error(pattern: object) -> None:
+def test_what_is_not_a_pattern_is_an_error(pattern: object) -> None:
     with pytest.raises(ConfigError):
         ServerPatterns([pattern])  # type: ignore[list-item]

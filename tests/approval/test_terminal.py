@@ -1,4 +1,4 @@
-"""A person at the terminal says yes or no to a call."""
+"""A person at the terminal approves or denies a call."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ LEFT = Deny("the person at the terminal closed the question", source="person")
 # ------------------------------------------------------------------------- the answers
 
 
-@pytest.mark.parametrize("answer", ["y", "YES", " y ", "Yes"])
-async def test_yes_is_yes_to_this_one_call(desk: Desk, answer: str) -> None:
-    assert await desk.asked(call_of(), answer) == YES
+@pytest.mark.parametrize("reply", ["y", "YES", " y ", "Yes"])
+async def test_yes_is_yes_to_this_one_call(desk: Desk, reply: str) -> None:
+    assert await desk.asked(call_of(), reply) == YES
 
 
-@pytest.mark.parametrize("answer", ["n", "No", "", "   "])
-async def test_no_and_nothing_are_no(desk: Desk, answer: str) -> None:
-    assert await desk.asked(call_of(), answer) == NO
+@pytest.mark.parametrize("reply", ["n", "No", "", "   "])
+async def test_no_and_nothing_are_no(desk: Desk, reply: str) -> None:
+    assert await desk.asked(call_of(), reply) == NO
 
 
 @pytest.mark.parametrize(
-    ("lines", "answer"),
+    ("lines", "reply"),
     [
         (["y"], YES),
         (["n"], NO),
@@ -67,21 +67,21 @@ async def test_no_and_nothing_are_no(desk: Desk, answer: str) -> None:
     ],
 )
 async def test_a_skill_is_asked_about_in_the_same_dialogue(
-    desk: Desk, lines: list[str], answer: Answer
+    desk: Desk, lines: list[str], reply: Answer
 ) -> None:
-    assert await desk.asked(request_of(), *lines) == answer
+    assert await desk.asked(request_of(), *lines) == reply
     screen = "\n".join(await desk.screen())
-    for shown in (
+    for displayed in (
         *("May this skill be loaded?", "docs", "pdf", PDF, "Fill in forms", "2 files"),
         *("allowed-tools (an approval does not grant these)", "references/FORMS.md"),
     ):
-        assert shown in screen
+        assert displayed in screen
 
 
 async def test_a_dynamic_skill_is_not_remembered_at_the_terminal(desk: Desk) -> None:
     entry = {**SkillServer().skills[0], "resources": "dynamic"}
-    answer = await desk.asked(request_of(entry), "s", "a", "y")
-    assert answer == YES
+    reply = await desk.asked(request_of(entry), "s", "a", "y")
+    assert reply == YES
     assert "cannot be verified" in "\n".join(await desk.screen())
 
 
@@ -101,23 +101,23 @@ async def test_ctrl_c_is_no_also_after_something_was_typed(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "reply",
     ["yy", "yes please", "j", "ý", "\x1b[A", "y\x00", "1", "true", "e", "s all", "\u202ey"],
 )
-async def test_any_other_answer_is_asked_again_and_the_third_time_means_no(
-    desk: Desk, answer: str
+async def test_any_other_reply_is_asked_again_and_the_third_time_is_a_denial(
+    desk: Desk, reply: str
 ) -> None:
-    assert await desk.asked(call_of(), answer, answer, answer) == NO
+    assert await desk.asked(call_of(), reply, reply, reply) == NO
     assert [line for line in await desk.screen() if line.startswith("That is not one")]
     assert "That counts as no." in await desk.screen()
 
 
-async def test_a_valid_answer_after_an_invalid_one_counts(desk: Desk) -> None:
+async def test_a_valid_decision_after_an_invalid_one_counts(desk: Desk) -> None:
     assert await desk.asked(call_of(), "?", "yess", "y") == YES
 
 
 @pytest.mark.parametrize(
-    ("answer", "remembered"),
+    ("reply", "remembered"),
     [
         ("s", Remember("session")),
         ("H", Remember("session", seconds=3_600)),
@@ -125,10 +125,10 @@ async def test_a_valid_answer_after_an_invalid_one_counts(desk: Desk) -> None:
         ("X", Remember("always", exact=True)),
     ],
 )
-async def test_a_yes_may_go_further_than_this_call(
-    desk: Desk, answer: str, remembered: Remember
+async def test_an_approval_may_go_further_than_this_call(
+    desk: Desk, reply: str, remembered: Remember
 ) -> None:
-    assert await desk.asked(call_of(), answer) == Allow(remember=remembered, source="person")
+    assert await desk.asked(call_of(), reply) == Allow(remember=remembered, source="person")
 
 
 # ------------------------------------------------------------------------ what is shown
@@ -147,10 +147,10 @@ async def test_a_call_of_a_script_is_asked_about_with_the_script(
     desk: Desk, answers: list[str]
 ) -> None:
     script = Script("r1", "for n in range(3):\n    await files.rm(n=n)\x1b[2J", calls=2, line=2)
-    answer = await desk.asked(replace(call_of(), origin="code", script=script), *answers)
-    assert answer == Allow(remember=Remember("script"), source="person")
+    reply = await desk.asked(replace(call_of(), origin="code", script=script), *answers)
+    assert reply == Allow(remember=Remember("script"), source="person")
     screen = await desk.screen()
-    for shown in (
+    for displayed in (
         "Called by      a script, which is shown here, not the host",
         "Calls          this is call 3 of the script",
         "Calling line | await files.rm(n=n)\\u{1b}[2J",
@@ -158,7 +158,7 @@ async def test_a_call_of_a_script_is_asked_about_with_the_script(
         "             | > 2      await files.rm(n=n)\\u{1b}[2J",
         "  r  Until this script ends",
     ):
-        assert shown in screen
+        assert displayed in screen
 
 
 async def test_of_a_long_script_the_lines_around_the_call_are_shown(desk: Desk) -> None:
@@ -177,7 +177,7 @@ async def test_a_call_of_the_host_cannot_be_allowed_for_a_script(desk: Desk) -> 
     assert await desk.asked(call_of(), "r", "n") == NO
 
 
-async def test_the_question_says_all_there_is_to_know(desk: Desk) -> None:
+async def test_the_question_states_all_there_is_to_know(desk: Desk) -> None:
     call = call_of(
         {"path": "/srv", "lines": [1, 2.5], "all": True, "none": None, "empty": {}},
         title="Remove",
@@ -227,7 +227,7 @@ async def test_the_question_says_all_there_is_to_know(desk: Desk) -> None:
     ]
 
 
-async def test_what_is_left_out_is_said_and_v_shows_it(desk: Desk) -> None:
+async def test_what_is_left_out_is_reported_and_v_shows_it(desk: Desk) -> None:
     text = "".join(f"<{number}>" for number in range(400))
     call = call_of({"text": text, "list": list(range(50))})
     assert await desk.asked(call, "v", "y") == YES
@@ -274,7 +274,7 @@ async def test_numbers_are_shown_as_they_are_sent(desk: Desk) -> None:
         assert any(line.endswith(f" {number}") for line in screen), number
 
 
-async def test_a_server_that_contradicts_itself_is_said_to(desk: Desk) -> None:
+async def test_a_server_that_contradicts_itself_is_reported(desk: Desk) -> None:
     hints = {"readOnlyHint": True, "destructiveHint": True}
     await desk.asked(call_of(trusted=True, annotations=hints), "n")
     assert "Destructive    yes (assumed, the server contradicts itself)" in await desk.screen()
@@ -288,10 +288,10 @@ async def test_a_terminal_too_narrow_for_the_marks_is_not_used(
 ) -> None:
     with monkeypatch.context() as patch:
         desk = Desk(patch, 23)
-        answer = await desk.ask(call_of())
+        reply = await desk.ask(call_of())
     desk.close()
-    assert isinstance(answer, Deny)
-    assert "narrower than 24 columns" in answer.reason
+    assert isinstance(reply, Deny)
+    assert "narrower than 24 columns" in reply.reason
     assert not desk.raw
 
 
@@ -299,9 +299,9 @@ async def test_in_the_background_the_question_is_not_asked(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "tcgetpgrp", lambda fd: os.getpgrp() + 1)
-    answer = await desk.ask(call_of())
-    assert isinstance(answer, Deny)
-    assert "in the background" in answer.reason
+    reply = await desk.ask(call_of())
+    assert isinstance(reply, Deny)
+    assert "in the background" in reply.reason
     assert not desk.raw
 
 
@@ -363,7 +363,7 @@ async def test_another_event_loop_waits_for_its_turn_at_the_terminal(desk: Desk)
     assert text.index("| ours") < text.index("[y/N/s/h/a/x/v] y") < text.index("| other")
 
 
-async def test_a_line_that_somebody_else_read_leaves_the_question_open(
+async def test_a_line_that_another_process_read_leaves_the_question_open(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wait = anyio.wait_readable
@@ -442,8 +442,8 @@ async def test_edited_arguments_are_asked_about_again(desk: Desk, editor: Editor
         'path.write_text(\'{"path": "/tmp"}\')\n'
     )
     call = call_of({"path": "/\u202e\U000e0041é"}, findings=("the path is odd",))
-    answer = await desk.asked(call, "e", "s", "y")
-    assert answer == Allow({"path": "/tmp"}, source="person")
+    reply = await desk.asked(call, "e", "s", "y")
+    assert reply == Allow({"path": "/tmp"}, source="person")
     text, file_mode, directory_mode, option, path = json.loads((there / "seen").read_text())
     assert text == '{\n  "path": "/\\u202e\\udb40\\udc41é"\n}\n'
     assert (file_mode, directory_mode) == ("0o600", "0o700")
@@ -492,8 +492,8 @@ async def test_a_draft_with_an_error_in_it_can_be_edited_again(desk: Desk, edito
         "text = path.read_text()\n"
         "path.write_text(text[:-2] if text.endswith('}\\n') else text + '}')"
     )
-    answer = await desk.asked(call_of({"a": [1]}), "e", "y", "y")
-    assert answer == YES
+    reply = await desk.asked(call_of({"a": [1]}), "e", "y", "y")
+    assert reply == YES
     assert "Edit it again? [y/N] y" in await desk.screen()
 
 
@@ -582,21 +582,21 @@ async def test_a_login_at_the_terminal_waits_until_the_open_question_is_answered
     assert codes == ["typed"]
 
 
-async def test_a_question_that_waited_is_not_asked_if_an_answer_covers_it_meanwhile(
+async def test_a_question_that_waited_is_not_asked_if_a_decision_covers_it_meanwhile(
     desk: Desk,
 ) -> None:
     gate = Gate(ask_on_terminal, 60)
     desk.sit()
-    said: list[str] = []
+    reported: list[str] = []
 
     async def ask() -> None:
-        said.append((await gate.decide(call_of())).source)
+        reported.append((await gate.decide(call_of())).source)
 
     async with anyio.create_task_group() as group:
         for _ in range(3):
             group.start_soon(ask)
         await desk.answer("s")
-    assert sorted(said) == ["memory", "memory", "person"]
+    assert sorted(reported) == ["memory", "memory", "person"]
 
 
 # -------------------------------------------------------------- a program of its own
@@ -606,8 +606,8 @@ async def test_a_question_that_waited_is_not_asked_if_an_answer_covers_it_meanwh
 def program() -> Iterator[Callable[..., Program]]:
     started: list[Program] = []
 
-    def start(env: dict[str, str] | None = None, **given: Any) -> Program:
-        started.append(Program(json.dumps(given), env=env))
+    def start(env: dict[str, str] | None = None, **options: Any) -> Program:
+        started.append(Program(json.dumps(options), env=env))
         return started[-1]
 
     yield start
@@ -636,7 +636,7 @@ class TestAProgram:
         ]
 
     @pytest.mark.slow
-    def test_takes_no_answer_that_was_typed_ahead(self, program: Any, backend: str) -> None:
+    def test_takes_no_reply_that_was_typed_ahead(self, program: Any, backend: str) -> None:
         host = program(backend=backend, do="ahead")
         host.until("TYPE AHEAD")
         host.type("y\ny\n")
@@ -668,10 +668,10 @@ class TestAProgram:
     def test_asks_calls_made_together_one_by_one(self, program: Any, backend: str) -> None:
         host = program(backend=backend, together=True, calls=[{"n": 1}, {"n": 2}], do="listen")
         host.answer("y", "n")
-        said = sorted(host.rest())
-        assert said[0] == "= DENIED person the person at the terminal denied it"
-        assert said[1].startswith("= RESULT it ran")
-        assert said[2:] == ["= SENT 1", "= SETTINGS KEPT"]
+        reported = sorted(host.rest())
+        assert reported[0] == "= DENIED person the person at the terminal denied it"
+        assert reported[1].startswith("= RESULT it ran")
+        assert reported[2:] == ["= SENT 1", "= SETTINGS KEPT"]
 
     @pytest.mark.slow
     def test_withdraws_what_takes_too_long(self, program: Any, backend: str) -> None:
@@ -681,8 +681,8 @@ class TestAProgram:
             "= SETTINGS KEPT",
             "= SENT 0",
         ]
-        shown = "May this tool run?" in host.screen
-        assert ("(The question is withdrawn.)" in host.screen) == shown
+        displayed = "May this tool run?" in host.screen
+        assert ("(The question is withdrawn.)" in host.screen) == displayed
 
     @pytest.mark.slow
     def test_withdraws_what_is_cancelled(self, program: Any, backend: str, tmp_path: Path) -> None:

@@ -52,17 +52,17 @@ async def test_the_prompt_is_shown_before_the_model_is_asked(desk: Desk) -> None
     ]
 
 
-async def test_a_yes_goes_as_far_as_the_session(desk: Desk) -> None:
-    answer = await desk.asked(prompt(), "a", "h", "s")
-    assert answer == Allow(remember=Remember("session"), source="person")
+async def test_an_approval_goes_as_far_as_the_session(desk: Desk) -> None:
+    decision = await desk.asked(prompt(), "a", "h", "s")
+    assert decision == Allow(remember=Remember("session"), source="person")
 
 
 @pytest.mark.parametrize("lines", [["n"], [""], [CTRL_C], [CTRL_D], ["what", "ever", "now"]])
-async def test_anything_but_a_yes_is_a_no(desk: Desk, lines: list[str]) -> None:
+async def test_anything_but_an_approval_is_a_denial(desk: Desk, lines: list[str]) -> None:
     assert isinstance(await desk.asked(prompt(), *lines), Deny)
 
 
-async def test_a_wrong_answer_is_asked_for_again(desk: Desk) -> None:
+async def test_a_wrong_reply_is_asked_for_again(desk: Desk) -> None:
     assert await desk.asked(prompt(), "perhaps", " YES ") == YES
 
 
@@ -101,10 +101,10 @@ async def test_without_a_terminal_the_model_is_not_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    answer = await ask_on_terminal(prompt())
-    assert isinstance(answer, Deny)
-    assert answer.source == "gate"
-    assert "no terminal to ask at; pass sampling_approval= to Handlers()" in answer.reason
+    decision = await ask_on_terminal(prompt())
+    assert isinstance(decision, Deny)
+    assert decision.source == "gate"
+    assert "no terminal to ask at; pass sampling_approval= to Handlers()" in decision.reason
 
 
 class Poet(Asking):

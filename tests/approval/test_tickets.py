@@ -1,4 +1,4 @@
-"""Calls that nobody waits for: a ticket now, and the same call once after it was granted."""
+"""Calls that no one waits for: a ticket now, and the same call once after it was granted."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ async def test_a_ticket_that_was_refused_refuses_the_same_call_once(store: Decis
     assert server.ran == []
 
 
-async def test_edited_arguments_and_how_long_a_yes_holds_are_in_the_ticket(
+async def test_edited_arguments_and_how_long_an_approval_holds_are_in_the_ticket(
     store: Decisions,
 ) -> None:
     server = Server()
@@ -154,7 +154,7 @@ async def test_edited_arguments_and_how_long_a_yes_holds_are_in_the_ticket(
         await session.call_tool("t", {"n": 1})
         await session.call_tool("t", {"n": 2})
         await session.call_tool("t", {"n": 3})
-        assert [answer.scope for answer in session.decisions.list()] == ["session"]
+        assert [decision.scope for decision in session.decisions.list()] == ["session"]
     assert server.ran == [{"n": 7}, {"n": 2}, {"n": 3}]
 
 
@@ -196,7 +196,7 @@ async def test_an_edit_with_findings_takes_effect_once_both_questions_are_answer
     assert len(sent) == 1
 
 
-async def test_a_caller_that_waits_hears_of_the_decision_at_once_or_gets_the_ticket(
+async def test_a_caller_that_waits_is_notified_of_the_decision_at_once_or_gets_the_ticket(
     store: Decisions,
 ) -> None:
     server = Server()
@@ -340,7 +340,7 @@ async def test_retrying_does_not_wait_for_a_person(store: Decisions) -> None:
     assert asked == 1
 
 
-async def test_a_hook_of_ones_own_may_say_that_a_call_is_pending() -> None:
+async def test_a_hook_of_ones_own_may_report_that_a_call_is_pending() -> None:
     async def hook(call: ToolCall) -> Answer:
         raise CallPending("it waits in Jira", ticket="OPS-1")
 
@@ -417,7 +417,7 @@ async def test_a_ticket_shows_how_the_tool_differs_from_the_pins(tmp_path: Path)
     assert any("mcp.lock" in str(finding) for finding in pending.request.findings)
 
 
-def test_a_row_that_is_no_ticket_is_refused_and_left(tmp_path: Path) -> None:
+def test_a_row_that_is_not_a_ticket_is_refused_and_left(tmp_path: Path) -> None:
     file = tmp_path / "d.json"
     whole = {"format": "mcp-client decisions", "version": 1, "tickets": {"a": {}}}
     file.write_text(json.dumps(whole))
@@ -452,7 +452,7 @@ anything = st.recursive(
 
 @given(members, parts, anything)
 @examples(200)
-def test_whatever_stands_in_a_store_is_a_ticket_or_one_value_error(
+def test_whatever_is_in_a_store_is_a_ticket_or_one_value_error(
     member: str, part: str, value: Any
 ) -> None:
     for changed in ({**GOOD, member: value}, {**GOOD, "request": {**GOOD["request"], part: value}}):
@@ -464,14 +464,14 @@ def test_whatever_stands_in_a_store_is_a_ticket_or_one_value_error(
 
 
 @pytest.mark.parametrize("arguments", [[], 1, "{}", True])
-def test_a_ticket_whose_answer_has_other_arguments_than_an_object_is_refused(
+def test_a_ticket_whose_decision_has_other_arguments_than_an_object_is_refused(
     arguments: Any,
 ) -> None:
     with pytest.raises(ValueError, match="not a JSON object"):
         Ticket.from_json({**GOOD, "answer": {**GOOD["answer"], "arguments": arguments}})
 
 
-def test_of_two_who_decide_a_ticket_at_once_the_second_is_told(
+def test_of_two_who_decide_a_ticket_at_once_the_second_is_informed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tickets = Decisions().tickets
@@ -507,10 +507,10 @@ answers = st.one_of(
 @given(answers, st.sampled_from(["host", "app"]))
 @examples(100)
 def test_a_ticket_comes_out_of_a_store_as_it_went_in(
-    answer: Answer, origin: Literal["host", "app"]
+    decision: Answer, origin: Literal["host", "app"]
 ) -> None:
     call = ToolCall.example("t", {"n": 1}, context=("ana", 1), origin=origin)
-    ticket = Ticket("id", call, 1.0, 2.0, answer, 1.5, {"mark": ("process", 3.0)}, True)
+    ticket = Ticket("id", call, 1.0, 2.0, decision, 1.5, {"mark": ("process", 3.0)}, True)
     assert Ticket.from_json(json.loads(json.dumps(ticket.to_json()))) == ticket
 
 
@@ -574,8 +574,8 @@ async def test_one_grant_is_used_by_one_of_many_processes(tmp_path: Path) -> Non
     queue.decide(caught.value.ticket, Allow())
     words = [sys.executable, "-c", CLAIM, file]
     processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    said = [process.communicate(timeout=60)[0] for process in processes]
-    assert sorted(said) == ["0\n", "0\n", "1\n"]
+    output = [process.communicate(timeout=60)[0] for process in processes]
+    assert sorted(output) == ["0\n", "0\n", "1\n"]
 
 
 async def test_an_error_of_the_store_is_one_of_ours(tmp_path: Path) -> None:
@@ -591,11 +591,11 @@ async def waiting_call(queue: ApprovalQueue, scope: anyio.CancelScope) -> None:
         await queue(ToolCall.example())
 
 
-@pytest.mark.parametrize("kept", ["in memory", "in a store"])
+@pytest.mark.parametrize("stored", ["in memory", "in a store"])
 async def test_a_question_goes_with_the_caller_that_is_cancelled(
-    kept: str, store: Decisions
+    stored: str, store: Decisions
 ) -> None:
-    queue = ApprovalQueue(decisions=store) if kept == "in a store" else ApprovalQueue()
+    queue = ApprovalQueue(decisions=store) if stored == "in a store" else ApprovalQueue()
     scope = anyio.CancelScope()
     async with anyio.create_task_group() as group:
         group.start_soon(waiting_call, queue, scope)
@@ -607,7 +607,7 @@ async def test_a_question_goes_with_the_caller_that_is_cancelled(
     assert store.list() == ()
 
 
-async def test_the_ticket_of_a_caller_that_waits_ends_with_the_approval_clock_and_says_so(
+async def test_the_ticket_of_a_caller_that_waits_ends_with_the_approval_clock_and_reports_it(
     store: Decisions, clock: Clock
 ) -> None:
     queue, server = ApprovalQueue(decisions=store), Server()
@@ -633,7 +633,7 @@ async def test_the_ticket_of_a_caller_that_waits_ends_with_the_approval_clock_an
     assert server.ran == []
 
 
-async def test_a_call_that_will_leave_a_ticket_behind_says_until_when_that_stands(
+async def test_a_call_that_will_leave_a_ticket_behind_states_when_that_ends(
     store: Decisions,
 ) -> None:
     queue = ApprovalQueue(decisions=store, wait=0.1, keep=3_600)
@@ -668,7 +668,7 @@ anyio.run(ApprovalQueue(decisions=sys.argv[1]), ToolCall.example())
 """
 
 
-async def test_the_ticket_of_a_process_that_was_killed_lets_nobody_through(tmp_path: Path) -> None:
+async def test_the_ticket_of_a_process_that_was_killed_lets_no_one_through(tmp_path: Path) -> None:
     file = tmp_path / "d.json"
     queue = ApprovalQueue(decisions=file)
     process = subprocess.Popen([sys.executable, "-c", WAITER, str(file)])
@@ -682,11 +682,11 @@ async def test_the_ticket_of_a_process_that_was_killed_lets_nobody_through(tmp_p
         queue.decide(pending.id, Allow())
 
 
-@pytest.mark.parametrize("kept", ["in memory", "in a store"])
+@pytest.mark.parametrize("stored", ["in memory", "in a store"])
 async def test_a_question_that_is_withdrawn_refuses_its_caller_and_is_asked_again_later(
-    kept: str, store: Decisions
+    stored: str, store: Decisions
 ) -> None:
-    queue = ApprovalQueue(decisions=store) if kept == "in a store" else ApprovalQueue()
+    queue = ApprovalQueue(decisions=store) if stored == "in a store" else ApprovalQueue()
     server = Server()
     async with server.connect(queue) as session:
         for _ in range(2):

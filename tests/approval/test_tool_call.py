@@ -1,4 +1,4 @@
-"""A call as it is shown and kept: what changed, what comes back, and examples of calls."""
+"""A call as it is shown and stored: its changes, its JSON form, and examples of calls."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ def changed(old: list[str], new: list[str]) -> str:
 
 def test_the_comparison_shows_both_texts_of_what_changed_and_nothing_far_from_it() -> None:
     lines = [f"line {number}" for number in range(40)]
-    shown = changed(lines, [*lines[:20], "now another", *lines[21:]]).splitlines()
-    assert [line for line in shown if line[0] in "+-"] == ["-line 20\\n", "+now another\\n"]
-    assert " line 18\\n" in shown
-    assert " line 22\\n" in shown
-    assert not any("line 17" in line or "line 23" in line for line in shown)
+    displayed = changed(lines, [*lines[:20], "now another", *lines[21:]]).splitlines()
+    assert [line for line in displayed if line[0] in "+-"] == ["-line 20\\n", "+now another\\n"]
+    assert " line 18\\n" in displayed
+    assert " line 22\\n" in displayed
+    assert not any("line 17" in line or "line 23" in line for line in displayed)
 
 
-def test_a_comparison_of_many_lines_says_how_many_are_not_shown() -> None:
-    shown = changed(["old"] * 300, ["new"] * 300).splitlines()
-    assert len(shown) == 401
+def test_a_comparison_of_many_lines_states_how_many_are_not_shown() -> None:
+    displayed = changed(["old"] * 300, ["new"] * 300).splitlines()
+    assert len(displayed) == 401
     total = 2 * 300 + 3  # a line of context before, two after
-    assert shown[-1] == f"… {total - 400} more lines"
+    assert displayed[-1] == f"… {total - 400} more lines"
 
 
-def test_a_comparison_of_a_huge_definition_says_how_much_was_not_compared() -> None:
+def test_a_comparison_of_a_huge_definition_states_how_much_was_not_compared() -> None:
     lines = [f"line {number}" for number in range(5_000)]
-    shown = changed(lines, ["first", *lines[1:]]).splitlines()
-    assert shown[-1].endswith("lines further down are not compared")
-    assert any(line == "+first\\n" or line.endswith("first\\n") for line in shown)
+    displayed = changed(lines, ["first", *lines[1:]]).splitlines()
+    assert displayed[-1].endswith("lines further down are not compared")
+    assert any(line == "+first\\n" or line.endswith("first\\n") for line in displayed)
 
 
 def test_a_call_whose_definition_changed_comes_back_with_how_it_changed() -> None:
@@ -79,7 +79,7 @@ TOOL = Tool("rm", "files", True, {"name": "rm", "inputSchema": {}})
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         ({"tool": 7}, "the tool is a int: give a name"),
         ({"tool": {}}, "has no name"),
@@ -91,21 +91,21 @@ TOOL = Tool("rm", "files", True, {"name": "rm", "inputSchema": {}})
         ({"script": "print()"}, "the script is a str: give a Script"),
     ],
 )
-def test_an_example_that_cannot_be_made_says_what_to_give(
-    options: dict[str, Any], said: str
+def test_an_example_that_cannot_be_made_names_what_to_give(
+    options: dict[str, Any], expected: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         ToolCall.example(**options)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_the_hints_of_an_example_count_because_they_make_it_trusted() -> None:
-    given = {"name": "rm", "annotations": {"title": "Remove", "readOnlyHint": False}}
-    call = ToolCall.example(given, read_only=True, open_world=False)
+    passed = {"name": "rm", "annotations": {"title": "Remove", "readOnlyHint": False}}
+    call = ToolCall.example(passed, read_only=True, open_world=False)
     assert (call.trusted, call.hints.read_only, call.hints.open_world) == (True, True, False)
     assert call.tool.raw["annotations"]["title"] == "Remove"
-    assert ToolCall.example(given).trusted is False
-    unbelieved = ToolCall.example(given, read_only=True, trusted=False)
+    assert ToolCall.example(passed).trusted is False
+    unbelieved = ToolCall.example(passed, read_only=True, trusted=False)
     assert (unbelieved.trusted, unbelieved.hints.read_only) == (False, False)
     assert ToolCall.example(TOOL).trusted is True
 

@@ -1,4 +1,4 @@
-"""A hook that takes its turns says what it is, and keeps what the hook in it can do."""
+"""A hook that takes turns shows what it is, and can do what the hook inside it can."""
 
 from __future__ import annotations
 

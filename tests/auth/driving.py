@@ -15,17 +15,17 @@ from tests.support.authorization import World
 
 __all__ = [
     "AGAIN",
-    "SAID",
+    "ECHOED",
     "OneManager",
     "Person",
     "call",
     "grants",
     "names",
-    "nobody",
+    "no_one",
     "session_of",
 ]
 
-SAID, AGAIN = str({"text": "hello"}), str({"text": "again"})
+ECHOED, AGAIN = str({"text": "hello"}), str({"text": "again"})
 
 
 @asynccontextmanager
@@ -40,7 +40,7 @@ async def call(world: World, auth: httpx.Auth) -> str:
         return (await session.call_tool("echo", {"text": "hello"})).text
 
 
-async def nobody(url: str) -> str:
+async def no_one(url: str) -> str:
     raise AssertionError("a person was asked")
 
 
@@ -60,12 +60,12 @@ def grants(world: World) -> list[str]:
 
 def names(world: World) -> list[str]:
     """The access tokens the MCP server was shown, in order, each once."""
-    shown = [request.headers.get("authorization", "") for request in world.server.requests]
-    return list(dict.fromkeys(shown))
+    displayed = [request.headers.get("authorization", "") for request in world.server.requests]
+    return list(dict.fromkeys(displayed))
 
 
 class OneManager(OAuth):
-    """For requests that differ in their URL only to be told apart."""
+    """For requests whose URLs differ only to distinguish them."""
 
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(**options)

@@ -67,12 +67,12 @@ class World:
         }
         self.redirect = {"code": "c0de", **redirect}
         self.redirect_uri = REDIRECT
-        self.kept: dict[str, Registration] = {}
+        self.stored: dict[str, Registration] = {}
         self.tokens: dict[Key, Token] = {}
         self.turns: list[str] = []
         self.fetched: list[Fetch] = []
         self.consents: list[dict[str, str]] = []
-        self.shown: list[DeviceLogin] = []
+        self.displayed: list[DeviceLogin] = []
         self.waits: list[float] = []
         self.accepted: list[str] = []
         self.remembered: list[Source] = []
@@ -112,7 +112,7 @@ class World:
             case TakeTurn(issuer=issuer):
                 self.turns.append(issuer)
             case ShowCode(login=login):
-                self.shown.append(login)
+                self.displayed.append(login)
             case Wait(seconds=seconds):
                 self.waits.append(seconds)
                 self.time += seconds
@@ -131,14 +131,14 @@ class World:
     async def load_registration(
         self, issuer: str, client_id: str | None = None
     ) -> Registration | None:
-        kept = self.kept.get(issuer)
-        return kept if kept is not None and client_id in (None, kept.client_id) else None
+        stored = self.stored.get(issuer)
+        return stored if stored is not None and client_id in (None, stored.client_id) else None
 
     async def save_registration(self, registration: Registration) -> None:
-        self.kept[registration.issuer] = registration
+        self.stored[registration.issuer] = registration
 
     async def delete_registration(self, issuer: str, client_id: str) -> None:
-        self.kept.pop(issuer, None)
+        self.stored.pop(issuer, None)
 
     def _redirected(self, step: Consent) -> Redirected:
         params = {"state": step.state, **self.redirect}

@@ -1,4 +1,4 @@
-"""A token somebody else looks after is sent as it is, asked for anew, and never shown."""
+"""A token that another program manages is sent as it is, requested again, and never shown."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tests.support.http_server import Reply, Request, serving
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 
-SAID = str({"text": "hello"})
+ECHOED = str({"text": "hello"})
 
 
 class Guard:
-    """Takes the tokens in ``good``, and keeps what it was shown."""
+    """Takes the tokens in ``good``, and stores what it received."""
 
     def __init__(self, *good: str) -> None:
         self.good = list(good)
-        self.shown: list[str] = []
+        self.received: list[str] = []
         self.app = Stateless()
 
     async def __call__(self, request: Request, reply: Reply) -> None:
         token = request.headers.get("authorization", "")
-        self.shown.append(token)
+        self.received.append(token)
         if token.removeprefix("Bearer ") in self.good:
             await self.app(request, reply)
         else:
@@ -44,9 +44,9 @@ async def echo(url: str, auth: httpx.Auth) -> str:
 async def test_a_token_goes_with_every_request() -> None:
     guard = Guard("at-SECRET")
     async with serving(guard) as server:
-        assert await echo(server.url, BearerToken("at-SECRET")) == SAID
-    assert len(guard.shown) > 1
-    assert set(guard.shown) == {"Bearer at-SECRET"}
+        assert await echo(server.url, BearerToken("at-SECRET")) == ECHOED
+    assert len(guard.received) > 1
+    assert set(guard.received) == {"Bearer at-SECRET"}
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
@@ -64,17 +64,17 @@ async def test_a_function_is_asked_before_each_request(kind: str) -> None:
 
     async with serving(guard) as server:
         auth = BearerToken(sync if kind == "sync" else asynchronous)
-        assert await echo(server.url, auth) == SAID
-    assert guard.shown == [f"Bearer at-{number}" for number in range(1, count + 1)]
+        assert await echo(server.url, auth) == ECHOED
+    assert guard.received == [f"Bearer at-{number}" for number in range(1, count + 1)]
     assert count > 1
 
 
 async def test_a_refused_token_is_asked_for_once_more_and_the_request_sent_again() -> None:
-    guard, given = Guard("new"), iter(["old"])
+    guard, passed = Guard("new"), iter(["old"])
     async with serving(guard) as server:
-        assert await echo(server.url, BearerToken(lambda: next(given, "new"))) == SAID
-    assert guard.shown[:2] == ["Bearer old", "Bearer new"]
-    assert guard.shown.count("Bearer old") == 1
+        assert await echo(server.url, BearerToken(lambda: next(passed, "new"))) == ECHOED
+    assert guard.received[:2] == ["Bearer old", "Bearer new"]
+    assert guard.received.count("Bearer old") == 1
 
 
 @pytest.mark.parametrize("token", ["bad", lambda: "bad"])
@@ -83,7 +83,7 @@ async def test_a_refused_token_is_sent_once_in_each_way_to_open_a_connection(tok
     async with serving(guard) as server:
         with pytest.raises(AuthError) as caught:
             await echo(server.url, BearerToken(token))
-    assert guard.shown == ["Bearer bad"] * 2  # server/discover, and initialize for a gateway
+    assert guard.received == ["Bearer bad"] * 2  # server/discover, and initialize for a gateway
     assert caught.value.http_status == 401
 
 
@@ -92,7 +92,7 @@ async def test_a_token_that_is_new_each_time_and_never_good_is_given_up() -> Non
     async with serving(guard) as server:
         with pytest.raises(AuthError):
             await echo(server.url, BearerToken(lambda: f"bad-{next(count)}"))
-    assert guard.shown == [f"Bearer bad-{number}" for number in range(4)]  # two for each way
+    assert guard.received == [f"Bearer bad-{number}" for number in range(4)]  # two for each way
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ async def test_an_invalid_token_is_refused_without_showing_it(token: Any) -> Non
         with pytest.raises((ConfigError, AuthError)) as refused:
             await echo(server.url, BearerToken(lambda: token))
     assert "SECR" not in str(refused.value)
-    assert guard.shown == []
+    assert guard.received == []
 
 
 async def test_a_function_that_raises_is_named_and_nothing_is_sent() -> None:
@@ -119,7 +119,7 @@ async def test_a_function_that_raises_is_named_and_nothing_is_sent() -> None:
         with pytest.raises(AuthError, match=r"BearerToken.* raised LookupError") as caught:
             await echo(server.url, BearerToken(broken))
     assert "SECRET" not in str(caught.value)
-    assert guard.shown == []
+    assert guard.received == []
 
 
 async def test_the_token_is_in_no_repr_and_no_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -60,17 +60,17 @@ async def fetched(url: str, method: str = "GET", **headers: str) -> httpx.Respon
 
 
 def test_a_redirect_with_the_state_of_this_login_is_accepted() -> None:
-    answer = response_to(
+    response = response_to(
         head(f"/callback?code=a%2Bb&state={STATE}&iss=https%3A%2F%2Fas"), URI, STATE
     )
-    assert answer.status == 200
-    assert answer.params == {"code": "a+b", "state": STATE, "iss": "https://as"}
+    assert response.status == 200
+    assert response.params == {"code": "a+b", "state": STATE, "iss": "https://as"}
 
 
 def test_an_error_redirect_of_the_authorization_server_ends_the_login() -> None:
-    answer = response_to(head(f"/callback?error=access_denied&state={STATE}"), URI, STATE)
-    assert answer.params == {"error": "access_denied", "state": STATE}
-    assert "not logged in" in answer.text
+    response = response_to(head(f"/callback?error=access_denied&state={STATE}"), URI, STATE)
+    assert response.params == {"error": "access_denied", "state": STATE}
+    assert "not logged in" in response.text
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_an_error_redirect_of_the_authorization_server_ends_the_login() -> None:
 def test_any_other_request_is_refused_and_does_not_end_the_login(
     request_head: bytes, status: int
 ) -> None:
-    answer = response_to(request_head, URI, STATE)
-    assert (answer.status, answer.params) == (status, None)
+    response = response_to(request_head, URI, STATE)
+    assert (response.status, response.params) == (status, None)
 
 
 @examples(300)
@@ -121,9 +121,9 @@ def test_any_other_request_is_refused_and_does_not_end_the_login(
 def test_bytes_without_the_state_never_end_the_login(data: bytes, shaped: bool) -> None:
     if shaped:
         data = b"GET /callback?" + data.replace(b" ", b"") + b" HTTP/1.1\r\nHost: 127.0.0.1:5000"
-    answer = response_to(data, URI, "0123456789abcdef")
-    assert answer.params is None
-    assert answer.status in (400, 404, 405, 421)
+    response = response_to(data, URI, "0123456789abcdef")
+    assert response.params is None
+    assert response.status in (400, 404, 405, 421)
 
 
 @examples(200)
@@ -212,7 +212,7 @@ async def test_a_silent_connection_does_not_block_the_redirect() -> None:
 
 
 class Connection:
-    """One that ends as it is told to."""
+    """A browser that ends as it is configured to."""
 
     def __init__(self, request: bytes, end: Exception | None = None) -> None:
         self._request = request + b"\r\n\r\n"
@@ -301,7 +301,7 @@ async def test_a_machine_without_ipv6_listens_at_its_other_address(
     assert (await answered(page, ask))["code"] == "c"
 
 
-async def test_a_request_beside_the_redirect_does_not_change_the_answer() -> None:
+async def test_a_request_beside_the_redirect_does_not_change_the_response() -> None:
     late: Any = Connection(head("/favicon.ico"))
 
     class First(Connection):
@@ -362,7 +362,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fake], Fake]:
     return installed
 
 
-async def test_the_url_is_opened_and_the_redirect_is_the_answer(
+async def test_the_url_is_opened_and_the_redirect_is_the_response(
     install: Callable[[Fake], Fake], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -405,7 +405,7 @@ async def test_a_browser_that_cannot_be_started_counts_as_missing(
         await person.consent(consent(uri))
 
 
-async def test_headless_login_without_a_terminal_is_an_error_that_says_so(
+async def test_headless_login_without_a_terminal_is_an_error_that_names_the_cause(
     install: Callable[[Fake], Fake],
 ) -> None:
     fake = install(Fake())
@@ -492,7 +492,7 @@ async def test_a_function_may_return_where_the_browser_ended(form: str) -> None:
     assert seen == [PAGE]
 
 
-async def test_a_function_may_leave_the_answer_to_the_redirect() -> None:
+async def test_a_function_may_leave_the_response_to_the_redirect() -> None:
     async def on_url(url: str) -> None:
         tasks.start_soon(fetched, f"{uri}?code=c&state={STATE}")
 
@@ -608,12 +608,12 @@ async def test_a_line_that_is_not_the_redirect_is_asked_for_again(
     terminal = Terminal("", "what?", f" {uri}?code=pasted&state={STATE} ")
     sit_at(terminal, monkeypatch)
     assert (await person.consent(consent(uri))).params["code"] == "pasted"
-    said = capsys.readouterr().err
-    assert ("in the browser that was opened" in said) is opened
-    assert ("If no response arrives, paste the address" in said) is opened
-    assert ("Then paste the address" in said) is not opened
+    output = capsys.readouterr().err
+    assert ("in the browser that was opened" in output) is opened
+    assert ("If no response arrives, paste the address" in output) is opened
+    assert ("Then paste the address" in output) is not opened
     refusals = 1 if opened else 2  # where a browser was opened, an empty line is not an answer
-    assert said.count("That is not the redirect of this login: it does not begin") == refusals
+    assert output.count("That is not the redirect of this login: it does not begin") == refusals
 
 
 @pytest.mark.parametrize(
@@ -796,28 +796,32 @@ class TestAtATerminal:
         yield from self.started(script, {}, "asyncio")
 
     def started(self, script: Path, options: dict[str, Any], backend: str) -> Iterator[Any]:
-        given = json.dumps([options, PAGE, backend])
+        passed = json.dumps([options, PAGE, backend])
         child = pexpect.spawn(
-            sys.executable, [str(script), given], encoding="utf-8", timeout=60, dimensions=(50, 500)
+            sys.executable,
+            [str(script), passed],
+            encoding="utf-8",
+            timeout=60,
+            dimensions=(50, 500),
         )
         yield child
         child.close(force=True)
 
-    def shown(self, screen: Any) -> str:
+    def displayed(self, screen: Any) -> str:
         screen.expect_exact("  > ")
         return str(screen.before)
 
-    def uri(self, shown: str) -> str:
-        return shown.split("It begins with")[1].split("?")[0].strip()
+    def uri(self, displayed: str) -> str:
+        return displayed.split("It begins with")[1].split("?")[0].strip()
 
     @pytest.mark.slow
     def test_the_url_is_printed_and_the_redirect_is_read_back(self, screen: Any) -> None:
-        shown = self.shown(screen)
+        displayed = self.displayed(screen)
         for part in ("files", "as.example.com", PAGE):
-            assert part in shown
-        uri = self.uri(shown)
+            assert part in displayed
+        uri = self.uri(displayed)
         screen.sendline(f"{uri}?code=c&state=another")
-        assert "another login" in self.shown(screen)
+        assert "another login" in self.displayed(screen)
         screen.sendline(f"{uri}?code=from-the-terminal&state={STATE}")
         screen.expect_exact("RESULT from-the-terminal")
 
@@ -826,9 +830,9 @@ class TestAtATerminal:
         self, screen_without_browser: Any
     ) -> None:
         screen = screen_without_browser
-        shown = self.shown(screen)
-        assert shown.count(PAGE) == 1
-        screen.sendline(f"{self.uri(shown)}?code=typed&state={STATE}")
+        displayed = self.displayed(screen)
+        assert displayed.count(PAGE) == 1
+        screen.sendline(f"{self.uri(displayed)}?code=typed&state={STATE}")
         screen.expect_exact("RESULT typed")
 
     @pytest.mark.slow
@@ -836,34 +840,34 @@ class TestAtATerminal:
         self, screen_with_browser: Any
     ) -> None:
         screen = screen_with_browser
-        uri = self.uri(self.shown(screen))
+        uri = self.uri(self.displayed(screen))
         for wrong in ("", "what?", "no", "still not"):
             screen.sendline(wrong)
-            self.shown(screen)
+            self.displayed(screen)
         screen.sendline(f"{uri}?code=pasted&state={STATE}")
         screen.expect_exact("RESULT pasted")
 
     @pytest.mark.slow
     def test_the_redirect_ends_the_question_at_the_terminal(self, screen_with_browser: Any) -> None:
-        uri = self.uri(self.shown(screen_with_browser))
+        uri = self.uri(self.displayed(screen_with_browser))
         urllib.request.urlopen(f"{uri}?code=by-itself&state={STATE}").read()
         screen_with_browser.expect_exact("RESULT by-itself")
 
     @pytest.mark.slow
     def test_the_redirect_may_come_by_itself(self, screen: Any) -> None:
-        uri = self.uri(self.shown(screen))
+        uri = self.uri(self.displayed(screen))
         urllib.request.urlopen(f"{uri}?code=by-itself&state={STATE}").read()
         screen.expect_exact("RESULT by-itself")
 
     @pytest.mark.slow
-    def test_three_wrong_answers_are_enough(self, screen: Any) -> None:
+    def test_three_wrong_replies_are_enough(self, screen: Any) -> None:
         for _ in range(3):
-            self.shown(screen)
+            self.displayed(screen)
             screen.sendline("what?")
         screen.expect_exact("ERROR")
 
     @pytest.mark.slow
     def test_the_end_of_input_ends_it(self, screen: Any) -> None:
-        self.shown(screen)
+        self.displayed(screen)
         screen.sendeof()
         screen.expect_exact("ERROR files: the login was cancelled at the terminal")

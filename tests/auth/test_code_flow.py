@@ -1,4 +1,4 @@
-"""The authorization-code flow, told as a table: what is asked, what is checked, what is refused."""
+"""The authorization-code flow as a table: what is asked, what is checked, what is refused."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_redirect_is_used_only_with_the_state_of_this_login(
     assert TOKEN not in world.urls
 
 
-def test_a_refusal_is_told_with_its_code() -> None:
+def test_a_refusal_is_reported_with_its_code() -> None:
     world = World(error="access_denied", error_description="not \x1b[1mtoday")
     with pytest.raises(AuthError, match=r"not \\u\{1b\}\[1mtoday") as caught:
         logged_in(world)
@@ -264,17 +264,17 @@ def test_scopes_are_asked_for_and_remembered() -> None:
 # ------------------------------------------------------------- a forgotten client
 
 
-def kept(world: World) -> World:
-    world.kept[ISSUER] = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
+def with_stored_client(world: World) -> World:
+    world.stored[ISSUER] = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
     return world
 
 
 def test_a_client_that_the_server_forgot_is_registered_again_once() -> None:
     granted = {"access_token": "at", "token_type": "Bearer"}
-    world = kept(World({TOKEN: [{"error": "invalid_client"}, granted]}))
+    world = with_stored_client(World({TOKEN: [{"error": "invalid_client"}, granted]}))
     assert logged_in(world).source.key.client == "registered"
     assert [asked["client_id"] for asked in world.consents] == ["old", "registered"]
-    world = kept(World({TOKEN: {"error": "invalid_client"}}))
+    world = with_stored_client(World({TOKEN: {"error": "invalid_client"}}))
     with pytest.raises(AuthError) as caught:
         logged_in(world)
     assert caught.value.oauth_error == "invalid_client"
@@ -312,29 +312,29 @@ class Probed(World):
         (Unreachable("no answer"), "old"),
     ],
 )
-def test_a_kept_client_is_replaced_where_its_login_page_is_an_error(
+def test_a_stored_client_is_replaced_where_its_login_page_is_an_error(
     outcome: Fetched | Unreachable, used: str
 ) -> None:
-    world = kept(Probed(outcome))
+    world = with_stored_client(Probed(outcome))
     assert logged_in(world).source.key.client == used
     assert [asked["client_id"] for asked in world.consents] == [used]
 
 
 def test_the_login_page_is_not_probed_where_no_other_client_can_be_registered() -> None:
     world = Probed(Fetched(400), registration_endpoint=None)
-    kept(world)
+    with_stored_client(world)
     assert logged_in(world).source.key.client == "old"
     assert world.probes == 0
 
 
 @pytest.mark.parametrize("error", ["invalid_grant", "invalid_target", "server_error"])
 def test_nothing_else_is_tried_again(error: str) -> None:
-    world = kept(World({TOKEN: {"error": error}}))
+    world = with_stored_client(World({TOKEN: {"error": error}}))
     with pytest.raises(AuthError) as caught:
         logged_in(world)
     assert caught.value.oauth_error == error
     assert len(world.consents) == 1
-    assert world.kept[ISSUER].client_id == "old"
+    assert world.stored[ISSUER].client_id == "old"
 
 
 def test_a_client_that_was_registered_just_now_is_not_registered_again() -> None:
@@ -362,7 +362,7 @@ def refreshed(
 
 
 def test_a_refresh_needs_one_request_and_no_discovery() -> None:
-    world = kept(World())
+    world = with_stored_client(World())
     token = refreshed(world)
     assert world.urls == [TOKEN]
     assert world.form(TOKEN) == {
@@ -375,7 +375,7 @@ def test_a_refresh_needs_one_request_and_no_discovery() -> None:
     assert token.scope == {"read"}
 
 
-def test_a_refresh_names_no_resource_where_the_host_says_so() -> None:
+def test_a_refresh_names_no_resource_if_the_host_sets_it() -> None:
     world = World()
     refreshed(world, send_resource=False)
     assert "resource" not in world.form(TOKEN)
@@ -393,14 +393,14 @@ REFUSALS: list[Any] = [
 def test_a_refresh_whose_resource_is_refused_is_sent_once_without_it(refusal: Any) -> None:
     granted = {"access_token": "at", "token_type": "Bearer"}
     refused = Fetched(400, body=b'["resource"]') if isinstance(refusal, list) else refusal
-    world = kept(World({TOKEN: [refused, granted]}))
+    world = with_stored_client(World({TOKEN: [refused, granted]}))
     assert refreshed(world).access_token == "at"
     with_it, without = (dict(parse_qsl((each.body or b"").decode())) for each in world.fetched)
     assert with_it == {**without, "resource": SERVER}
     assert len(world.accepted) == 1
     (source,) = world.remembered
     assert source == replace(SOURCE, without_resource=True)
-    world = kept(World())  # known from now on, also after another login
+    world = with_stored_client(World())  # known from now on, also after another login
     refreshed(world, source=source)
     assert "resource" not in world.form(TOKEN)
     assert (len(world.urls), world.remembered) == (1, [])
@@ -424,12 +424,12 @@ def test_a_refresh_whose_resource_is_refused_is_sent_once_without_it(refusal: An
 def test_a_refresh_that_is_refused_for_something_else_is_sent_once(
     refusal: Any, requests: int
 ) -> None:
-    world = kept(World({TOKEN: refusal}))
+    world = with_stored_client(World({TOKEN: refusal}))
     with pytest.raises(AuthError):
         refreshed(world)
     assert world.urls == [TOKEN] * requests
     assert (world.remembered, world.accepted) == ([], [])
-    world = kept(World({TOKEN: {"error": "invalid_target"}}))
+    world = with_stored_client(World({TOKEN: {"error": "invalid_target"}}))
     with pytest.raises(AuthError):
         refreshed(world, send_resource=False)
     assert world.urls == [TOKEN]
@@ -437,7 +437,7 @@ def test_a_refresh_that_is_refused_for_something_else_is_sent_once(
 
 def test_a_rotated_refresh_token_takes_the_place_of_the_old_one() -> None:
     granted = {"access_token": "at", "token_type": "Bearer", "refresh_token": "rt1"}
-    assert refreshed(kept(World({TOKEN: granted}))).refresh_token == "rt1"
+    assert refreshed(with_stored_client(World({TOKEN: granted}))).refresh_token == "rt1"
 
 
 def test_a_refresh_authenticates_as_the_login_did() -> None:
@@ -456,7 +456,7 @@ def test_a_refresh_without_the_clients_secret_is_not_sent(
 ) -> None:
     world = World()
     if registration is not None:
-        world.kept[ISSUER] = registration
+        world.stored[ISSUER] = registration
     with pytest.raises(AuthError, match="secret") as caught:
         refreshed(world, source=Source(SOURCE.key, TOKEN, "client_secret_basic"))
     assert not caught.value.retryable
@@ -465,7 +465,7 @@ def test_a_refresh_without_the_clients_secret_is_not_sent(
 
 def test_a_refresh_authenticates_with_the_secret_that_was_registered() -> None:
     world = World()
-    world.kept[ISSUER] = Registration("old", client_secret="kept", issuer=ISSUER)
+    world.stored[ISSUER] = Registration("old", client_secret="kept", issuer=ISSUER)
     refreshed(world, source=Source(SOURCE.key, TOKEN, "client_secret_post"))
     assert world.form(TOKEN)["client_secret"] == "kept"
 
@@ -492,11 +492,11 @@ def test_a_public_client_needs_no_registration_to_refresh() -> None:
     assert world.form(TOKEN)["client_id"] == "old"
 
 
-def test_a_client_that_is_forgotten_at_a_refresh_is_not_kept() -> None:
-    world = kept(World({TOKEN: {"error": "invalid_client"}}))
+def test_a_client_that_is_forgotten_at_a_refresh_is_not_stored() -> None:
+    world = with_stored_client(World({TOKEN: {"error": "invalid_client"}}))
     with pytest.raises(AuthError):
         refreshed(world)
-    assert world.kept == {}
+    assert world.stored == {}
 
 
 def test_no_secret_is_in_a_repr_or_an_error() -> None:
@@ -511,7 +511,7 @@ def test_no_secret_is_in_a_repr_or_an_error() -> None:
         assert secret not in steps
 
 
-# ---------------------------------------------------------------- whatever they say
+# ---------------------------------------------------------------- any response
 
 ODD = st.sampled_from([404, 403, 500, 302, "refused", b"", b"<html>", b"[]", {"error": "no"}])
 NAMES = st.sampled_from(
@@ -550,12 +550,12 @@ ANSWERS = st.fixed_dictionaries(
 
 @given(PAGES, ANSWERS, st.booleans())
 @examples(150)
-def test_whatever_the_servers_say_it_ends_in_a_token_or_an_auth_error(
+def test_for_any_responses_the_flow_ends_in_a_token_or_an_auth_error(
     pages: dict[str, Any], redirect: dict[str, str], known: bool
 ) -> None:
     world = World(pages, **redirect)
     if known:
-        kept(world)
+        with_stored_client(world)
     try:
         login = logged_in(world)
     except AuthError:

@@ -1,4 +1,4 @@
-"""Logins at servers that deviate from the specification: what is accepted, and where it is told.
+"""Logins at servers that deviate from the specification: what is accepted and reported.
 
 Real servers on this machine, from ``connect`` on. ``Stats.deviations`` is what ``doctor`` prints.
 """
@@ -15,7 +15,7 @@ import pytest
 from mcp_client import OAuth
 from mcp_client.auth import ClientCredentials, MemoryTokens, WorkloadIdentity
 from mcp_client.errors import AuthError
-from tests.auth.driving import SAID, grants, names, nobody, session_of
+from tests.auth.driving import ECHOED, grants, names, no_one, session_of
 from tests.support.authorization import Document, Grant, World, guarded
 from tests.support.http_server import Handler, Reply, Request
 
@@ -44,13 +44,13 @@ def answering(status: int, body: bytes = b"", **headers: str) -> Handler:
 async def deviations(world: World, auth: Any) -> list[str]:
     """What was accepted in a session that called a tool."""
     async with session_of(world, auth) as session:
-        assert (await session.call_tool("echo", {"text": "hello"})).text == SAID
+        assert (await session.call_tool("echo", {"text": "hello"})).text == ECHOED
         return sorted(session.stats.deviations)
 
 
 @pytest.mark.both_backends
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected"),
     [
         ({"status": 201}, ["another status than 200"]),
         ({"status": 203, "token_type": "bot"}, ["another status", "token_type"]),
@@ -62,18 +62,18 @@ async def deviations(world: World, auth: Any) -> list[str]:
     ],
 )
 async def test_a_token_of_another_wording_is_used_and_reported_at_login_and_refresh(
-    changes: Any, told: list[str]
+    changes: Any, expected: list[str]
 ) -> None:
     async with guarded(token=deviating(**changes)) as world:
         store = MemoryTokens()
         for auth in (
             OAuth(on_url=world.agree, store=store),
-            OAuth(on_url=nobody, store=store),  # refreshes what the first one got
+            OAuth(on_url=no_one, store=store),  # refreshes what the first one got
         ):
             found = await deviations(world, auth)
             world.revoke()
-            assert len(found) == len(told)
-            for part, sentence in zip(told, found, strict=True):
+            assert len(found) == len(expected)
+            for part, sentence in zip(expected, found, strict=True):
                 assert part in sentence
         assert {"authorization_code", "refresh_token"} == set(grants(world))
         assert all(each.startswith("Bearer ") for each in names(world) if each)
@@ -85,9 +85,9 @@ async def test_a_token_that_expires_when_it_is_issued_costs_no_login_for_each_re
 ) -> None:
     async with guarded(lifetime=lifetime, refreshes=False) as world:
         store = MemoryTokens()
-        (told,) = await deviations(world, OAuth(on_url=world.agree, store=store))
-        assert "expire when they are issued" in told
-        assert await deviations(world, OAuth(on_url=nobody, store=store)) == []
+        (reported,) = await deviations(world, OAuth(on_url=world.agree, store=store))
+        assert "expire when they are issued" in reported
+        assert await deviations(world, OAuth(on_url=no_one, store=store)) == []
         assert len(world.consents) == 1
         world.revoke()
         await deviations(world, OAuth(on_url=world.agree, store=store))
@@ -172,11 +172,11 @@ async def test_a_refresh_goes_on_without_the_resource_and_that_is_remembered(cod
             await reply.json({"error": code}, 400)
 
     async with guarded(pages={"/token": token}) as world:
-        store, told = MemoryTokens(), []
-        for person in (world.agree, nobody, nobody):
-            told.append(await deviations(world, OAuth(on_url=person, store=store)))
+        store, reported = MemoryTokens(), []
+        for person in (world.agree, no_one, no_one):
+            reported.append(await deviations(world, OAuth(on_url=person, store=store)))
             world.revoke()
-        assert [len(each) for each in told] == [0, 1, 0]
+        assert [len(each) for each in reported] == [0, 1, 0]
         refreshes = [each for each in world.forms("/token") if "refresh_token" in each]
         assert ["resource" in each for each in refreshes][:2] == [True, False]
         assert not any("resource" in each for each in refreshes[1:])
@@ -191,8 +191,8 @@ async def test_a_place_that_a_proxy_does_not_route_is_passed_over(status: int) -
 
     pages = {f"{PRM}/mcp": answering(status, b"{}"), PRM: root}
     async with guarded(pages=pages) as world:
-        (told,) = await deviations(world, OAuth(on_url=world.agree))
-        assert "protected-resource metadata" in told
+        (reported,) = await deviations(world, OAuth(on_url=world.agree))
+        assert "protected-resource metadata" in reported
     pages = {f"{PRM}/mcp": answering(status, b"{}")}
     async with guarded(pages=pages) as world:
         why = "no resource" if status == 200 else f"HTTP {status}"
@@ -206,15 +206,15 @@ async def test_a_place_that_a_proxy_does_not_route_is_passed_over(status: int) -
 )
 async def test_a_challenge_that_names_no_place_is_read_as_one_without(named: str) -> None:
     async with guarded(challenge=lambda each: f'Bearer resource_metadata="{named}"') as world:
-        (told,) = await deviations(world, OAuth(on_url=world.agree))
-        assert "is not a URL, and is ignored" in told
+        (reported,) = await deviations(world, OAuth(on_url=world.agree))
+        assert "is not a URL, and is ignored" in reported
     unquoted = f"Bearer resource_metadata={named}"
     async with guarded(challenge=lambda each: unquoted) as world:
         assert len(await deviations(world, OAuth(on_url=world.agree))) == 1
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "said"),
+    ("status", "body", "expected"),
     [
         (400, b'["no such code"]', "no such code"),
         (400, b'"no such code"', "no such code"),
@@ -224,18 +224,18 @@ async def test_a_challenge_that_names_no_place_is_read_as_one_without(named: str
     ],
 )
 async def test_a_provider_is_quoted_and_what_was_sent_is_hidden(
-    status: int, body: bytes, said: str
+    status: int, body: bytes, expected: str
 ) -> None:
     async def token(request: Request, reply: Reply) -> None:
         form = world.forms("/token")[-1]
-        text = body.decode().replace(said, f"{said} {form['code']} {form['code_verifier']}")
+        text = body.decode().replace(expected, f"{expected} {form['code']} {form['code_verifier']}")
         await reply.send(status, text.encode(), {"Content-Type": "text/plain"})
 
     async with guarded(pages={"/token": token}) as world:
         with pytest.raises(AuthError) as caught:
             await deviations(world, OAuth(on_url=world.agree))
         form = world.forms("/token")[-1]
-        assert said in str(caught.value)
+        assert expected in str(caught.value)
         for secret in (form["code"], form["code_verifier"]):
             assert secret not in str(caught.value)
             assert secret not in json.dumps(repr(caught.value))

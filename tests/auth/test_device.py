@@ -49,10 +49,10 @@ def offering(*answers: Any, code: Any = None, **described: Any) -> World:
     return World(pages)
 
 
-def logged_in(world: World, device: Any = "auto", **given: Any) -> Login:
-    client = given.pop("client", RegisteredClient())
-    scopes = given.pop("scopes", None)
-    request = LoginRequest(SERVER, "example", READ, now=world.now, **given)
+def logged_in(world: World, device: Any = "auto", **options: Any) -> Login:
+    client = options.pop("client", RegisteredClient())
+    scopes = options.pop("scopes", None)
+    request = LoginRequest(SERVER, "example", READ, now=world.now, **options)
     login = world.run(authorize(request, client, LoginOptions(scopes=scopes, device=device)))
     assert isinstance(login, Login)
     return login
@@ -65,7 +65,7 @@ def asked(world: World) -> list[str]:
 def test_a_person_is_shown_where_to_type_which_code_and_the_token_is_asked_for() -> None:
     world = offering(PENDING, PENDING, GRANTED)
     login = logged_in(world)
-    assert world.shown == [
+    assert world.displayed == [
         DeviceLogin(
             "example",
             CODE["verification_uri"],
@@ -74,7 +74,7 @@ def test_a_person_is_shown_where_to_type_which_code_and_the_token_is_asked_for()
             1_600.0,
         )
     ]
-    assert (world.shown[0].issuer, world.shown[0].warning) == (ISSUER, None)
+    assert (world.displayed[0].issuer, world.displayed[0].warning) == (ISSUER, None)
     assert world.consents == []
     assert asked(world) == [REGISTER, DEVICE, TOKEN, TOKEN, TOKEN]
     assert world.form(DEVICE) == {"client_id": "registered", "scope": "read", "resource": SERVER}
@@ -88,7 +88,7 @@ def test_a_person_is_shown_where_to_type_which_code_and_the_token_is_asked_for()
     assert login.token.access_token == "at"
     assert login.source.key.client == "registered"
     assert login.scopes == {"read"}
-    assert "WDJB" not in repr(world.shown)
+    assert "WDJB" not in repr(world.displayed)
 
 
 def test_a_client_is_registered_for_both_ways() -> None:
@@ -116,7 +116,7 @@ def test_the_way_is_the_one_that_was_chosen_and_is_offered(
 ) -> None:
     world = offering(GRANTED) if offers else World()
     logged_in(world, device)
-    assert (len(world.shown), len(world.consents)) == ((1, 0) if way == "code" else (0, 1))
+    assert (len(world.displayed), len(world.consents)) == ((1, 0) if way == "code" else (0, 1))
 
 
 def test_the_device_endpoint_may_answer_with_any_status_of_success() -> None:
@@ -150,7 +150,7 @@ def test_a_server_that_does_not_offer_it_is_named_where_it_has_to_be_so() -> Non
 # --------------------------------------------------------------------- asking for the token
 
 
-def test_it_asks_more_slowly_when_it_is_told_to_and_never_faster_than_said() -> None:
+def test_it_asks_more_slowly_when_asked_to_and_never_faster_than_stated() -> None:
     world = offering(PENDING, SLOW, PENDING, SLOW, GRANTED, code={**CODE, "interval": 7})
     logged_in(world)
     assert world.waits == [7, 7, 12, 12, 17]
@@ -222,10 +222,14 @@ def test_a_refusal_ends_the_login(code: str, what: str) -> None:
     assert len(world.waits) == 1
 
 
-def test_what_is_no_token_is_not_used() -> None:
-    for answer in ({**GRANTED, "access_token": "a b"}, {**GRANTED, "token_type": "MAC"}, b"<html>"):
+def test_what_is_not_a_token_is_not_used() -> None:
+    for response in (
+        {**GRANTED, "access_token": "a b"},
+        {**GRANTED, "token_type": "MAC"},
+        b"<html>",
+    ):
         with pytest.raises(AuthError):
-            logged_in(offering(answer))
+            logged_in(offering(response))
 
 
 # ------------------------------------------------------------------ what must not be shown
@@ -251,7 +255,7 @@ def test_an_address_that_is_not_https_or_draws_on_the_screen_is_not_shown(url: A
     world = offering(code={**CODE, "verification_uri": url})
     with pytest.raises(AuthError, match="verification_uri that cannot be shown") as caught:
         logged_in(world)
-    assert world.shown == []
+    assert world.displayed == []
     assert str(caught.value).isprintable()
 
 
@@ -259,16 +263,16 @@ def test_plain_http_is_for_this_machine() -> None:
     for url in ("http://127.0.0.1:8080/activate", "http://localhost/activate"):
         world = offering(code={**CODE, "verification_uri": url})
         logged_in(world)
-        assert world.shown[0].url == url
-        assert world.shown[0].complete_url is None  # it is elsewhere
+        assert world.displayed[0].url == url
+        assert world.displayed[0].complete_url is None  # it is elsewhere
 
 
 @pytest.mark.parametrize("code", ["", " A", "A\n", "\x1b[31m", "ÄÖ", "a" * 65, 7, None, ["A"]])
-def test_a_code_that_nobody_can_type_is_not_shown(code: Any) -> None:
+def test_a_code_that_no_one_can_type_is_not_shown(code: Any) -> None:
     world = offering(code={**CODE, "user_code": code})
     with pytest.raises(AuthError, match="user_code") as caught:
         logged_in(world)
-    assert world.shown == []
+    assert world.displayed == []
     assert str(caught.value).isprintable()
 
 
@@ -283,7 +287,7 @@ def test_the_older_name_of_the_address_is_understood() -> None:
     del code["verification_uri"]
     world = offering(code=code)
     logged_in(world)
-    assert world.shown[0].url == CODE["verification_uri"]
+    assert world.displayed[0].url == CODE["verification_uri"]
 
 
 # ---------------------------------------------------------------------------- the client
@@ -298,10 +302,10 @@ def test_a_client_that_may_not_use_it_logs_in_with_a_browser_unless_it_has_to_be
         logged_in(offering(code={"error": "unauthorized_client"}), True, client=client)
 
 
-def test_a_kept_client_that_was_registered_for_browsers_alone_is_replaced_once() -> None:
+def test_a_stored_client_that_was_registered_for_browsers_alone_is_replaced_once() -> None:
     world = offering(GRANTED)
     world.pages[DEVICE] = [{"error": "unauthorized_client"}, CODE]
-    world.kept[ISSUER] = Registration("old", issuer=ISSUER, redirect_uris=(world.redirect_uri,))
+    world.stored[ISSUER] = Registration("old", issuer=ISSUER, redirect_uris=(world.redirect_uri,))
     assert logged_in(world).source.key.client == "registered"
     assert asked(world) == [DEVICE, REGISTER, DEVICE, TOKEN]
 
@@ -329,7 +333,7 @@ def test_a_scope_that_we_added_is_left_out_where_it_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "environment", "expected"),
+    ("passed", "environment", "expected"),
     [
         ({}, {"DISPLAY": ":0"}, False),
         ({}, {}, "auto"),
@@ -342,7 +346,7 @@ def test_a_scope_that_we_added_is_left_out_where_it_is_refused() -> None:
     ],
 )
 def test_another_device_is_for_where_no_browser_can_be_opened(
-    given: Any, environment: dict[str, str], expected: Any, monkeypatch: pytest.MonkeyPatch
+    passed: Any, environment: dict[str, str], expected: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "SSH_CONNECTION", "SSH_TTY"):
         monkeypatch.delenv(name, raising=False)
@@ -350,15 +354,15 @@ def test_another_device_is_for_where_no_browser_can_be_opened(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("mcp_client.auth.browser.sys.platform", "linux")
     seen: list[Any] = []
-    monkeypatch.setattr(oauth, "authorize", lambda *given: seen.append(given[2].device))
-    OAuth(**given)._grant.obtain(LoginRequest(SERVER, "example"))
+    monkeypatch.setattr(oauth, "authorize", lambda *passed: seen.append(passed[2].device))
+    OAuth(**passed)._grant.obtain(LoginRequest(SERVER, "example"))
     assert seen == [expected]
 
 
-@pytest.mark.parametrize("given", [{"device": "yes"}, {"device": None}, {"on_device": "x"}])
-def test_a_wrong_option_is_told(given: Any) -> None:
+@pytest.mark.parametrize("passed", [{"device": "yes"}, {"device": None}, {"on_device": "x"}])
+def test_a_wrong_option_is_reported(passed: Any) -> None:
     with pytest.raises(ConfigError, match=r"OAuth\("):
-        OAuth(**given)
+        OAuth(**passed)
 
 
 # ------------------------------------------------------------------------------- a person
@@ -407,7 +411,7 @@ async def test_what_the_function_returned_is_called_once_when_the_login_has_ende
     assert "on_device" in caplog.text
 
 
-async def test_where_nobody_can_see_the_code_the_error_names_the_option(
+async def test_where_no_one_can_see_the_code_the_error_names_the_option(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(browser, "why_no_terminal", lambda: "no terminal to ask at")
@@ -416,17 +420,17 @@ async def test_where_nobody_can_see_the_code_the_error_names_the_option(
 
 
 async def test_the_code_is_shown_at_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
-    async def tell(text: str) -> None:
-        told.append(text)
+    async def report(text: str) -> None:
+        reported.append(text)
 
     monkeypatch.setattr(browser, "why_no_terminal", lambda: None)
-    monkeypatch.setattr(browser, "write_notice", tell)
+    monkeypatch.setattr(browser, "write_notice", report)
     soon = DeviceLogin("files\x1b[2J", LOGIN.url, LOGIN.code, None, time.time() + 299)
     await browser.Browser().show_code(soon)
     await browser.Browser().show_code(replace(soon, expires_at=time.time() + 1))
-    for text, minutes in zip(told, (5, 1), strict=True):
+    for text, minutes in zip(reported, (5, 1), strict=True):
         assert f"by opening   {LOGIN.url}\n" in text
         assert f"with code    {LOGIN.code}\n" in text
         assert f"within {minutes} min" in text
@@ -434,8 +438,8 @@ async def test_the_code_is_shown_at_the_terminal(monkeypatch: pytest.MonkeyPatch
         assert "asked by" not in text
     await browser.Browser().show_code(replace(soon, issuer="https://as\x1b", warning="other\x1b"))
     for part in ("asked by     https://as", "Careful: other"):
-        assert part in told[-1]
-    assert "\x1b" not in told[-1]
+        assert part in reported[-1]
+    assert "\x1b" not in reported[-1]
 
 
 async def test_all_waits_together_are_as_long_as_a_login_may_take() -> None:

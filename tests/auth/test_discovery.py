@@ -24,7 +24,7 @@ def found(world: World, url: str = SERVER, metadata_url: str | None = None) -> D
     return place
 
 
-def test_the_challenge_says_where_the_resource_is_described() -> None:
+def test_the_challenge_names_where_the_resource_is_described() -> None:
     world = World({"https://mcp.example/elsewhere": RESOURCE})
     place = found(world, metadata_url="https://mcp.example/elsewhere")
     assert world.urls == ["https://mcp.example/elsewhere", METADATA]
@@ -250,11 +250,11 @@ def test_an_optional_endpoint_that_cannot_be_used_counts_as_missing(
     assert "pass" not in server.why_missing(name)
 
 
-@pytest.mark.parametrize(("named", "said"), [(ISSUER, f"{ISSUER}/"), (f"{ISSUER}/", ISSUER)])
-def test_an_issuer_may_differ_by_the_slash_after_its_host(named: str, said: str) -> None:
+@pytest.mark.parametrize(("named", "expected"), [(ISSUER, f"{ISSUER}/"), (f"{ISSUER}/", ISSUER)])
+def test_an_issuer_may_differ_by_the_slash_after_its_host(named: str, expected: str) -> None:
     described = {**RESOURCE, "authorization_servers": [named]}
-    server = found(World({f"{WELL_KNOWN}/mcp": described, METADATA: metadata(said)})).server
-    assert (server.issuer, server.named) == (said, named)
+    server = found(World({f"{WELL_KNOWN}/mcp": described, METADATA: metadata(expected)})).server
+    assert (server.issuer, server.named) == (expected, named)
     described = {**RESOURCE, "authorization_servers": [f"{ISSUER}/a"]}
     place = f"{ISSUER}/.well-known/oauth-authorization-server/a"
     with pytest.raises(AuthError, match="for another issuer"):
@@ -359,7 +359,7 @@ DOCUMENTS = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([*metadata(), "scopes_supported"]), DOCUMENTS))
-def test_whatever_metadata_says_the_outcome_is_a_place_or_an_auth_error(
+def test_for_any_metadata_the_outcome_is_a_place_or_an_auth_error(
     changes: dict[str, Any],
 ) -> None:
     world = World({METADATA: {**metadata(), **changes}})

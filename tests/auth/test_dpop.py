@@ -1,4 +1,4 @@
-"""Proofs and assertions are what RFC 9449 and RFC 7523 say, judged by a library of its own."""
+"""Proofs and assertions are as RFC 9449 and RFC 7523 define, judged by another library."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def hashed(text: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
 
 
-def test_a_proof_says_what_it_is_for_and_is_signed_by_the_key_it_shows() -> None:
+def test_a_proof_states_what_it_is_for_and_is_signed_by_the_key_it_shows() -> None:
     header, claims = read(prover().proof("POST", ENDPOINT))
     assert (header["typ"], header["alg"]) == ("dpop+jwt", "ES256")
     assert set(header["jwk"]) == {"kty", "crv", "x", "y"}
@@ -79,7 +79,7 @@ def test_a_proof_for_the_mcp_server_is_bound_to_the_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "expected"),
     [
         (MCP, MCP),
         (MCP + "?a=1&b=2", MCP),
@@ -88,8 +88,8 @@ def test_a_proof_for_the_mcp_server_is_bound_to_the_token() -> None:
         ("http://localhost:1/a%2Fb;c", "http://localhost:1/a%2Fb;c"),
     ],
 )
-def test_a_proof_names_the_url_without_query_and_fragment(url: str, said: str) -> None:
-    assert read(prover().proof("POST", url))[1]["htu"] == said
+def test_a_proof_names_the_url_without_query_and_fragment(url: str, expected: str) -> None:
+    assert read(prover().proof("POST", url))[1]["htu"] == expected
 
 
 def test_no_proof_is_made_twice() -> None:
@@ -123,7 +123,7 @@ def test_each_server_gets_its_own_nonce_and_no_other() -> None:
     assert "nonce" not in read(made.proof("POST", "https://third.example/token"))[1]
 
 
-def test_nonces_are_kept_apart_even_where_both_servers_have_one_origin() -> None:
+def test_nonces_are_separate_even_where_both_servers_have_one_origin() -> None:
     made = prover()
     made.accept_nonce("https://one.example/token", {"dpop-nonce": "as-1"})
     assert "nonce" not in read(made.proof("POST", "https://one.example/mcp", "t"))[1]
@@ -295,7 +295,7 @@ def test_an_unusable_key_is_refused_without_showing_it(text: str, reason: str) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("missing", ["jwt", "cryptography"])
-def test_without_the_extra_the_error_says_which_one_to_install(missing: str) -> None:
+def test_without_the_extra_the_error_names_which_one_to_install(missing: str) -> None:
     code = (
         f"import sys; sys.modules[{missing!r}] = None\n"
         "from mcp_client import ConfigError\n"

@@ -25,7 +25,7 @@ from tests.support.http_server import Reply, Request
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 
-SAID = str({"text": "hello"})
+ECHOED = str({"text": "hello"})
 
 
 def hashed(text: str) -> str:
@@ -76,13 +76,13 @@ class Strict:
         self.grants.append(form["grant_type"])
         if form["grant_type"] == "refresh_token":
             self.refreshed_with.append(claims["jkt"])
-        answer: dict[str, Any] = {}
+        response: dict[str, Any] = {}
         if form["grant_type"] == "client_credentials":
-            answer = {"access_token": f"machine-{len(self.grants)}", "expires_in": 3600}
+            response = {"access_token": f"machine-{len(self.grants)}", "expires_in": 3600}
         else:
-            answer = self.world._token(request)
-        self.bound[answer["access_token"]] = claims["jkt"]
-        await reply.json({**answer, "token_type": "DPoP"})
+            response = self.world._token(request)
+        self.bound[response["access_token"]] = claims["jkt"]
+        await reply.json({**response, "token_type": "DPoP"})
 
     async def mcp(self, request: Request, reply: Reply) -> None:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -103,8 +103,8 @@ class Strict:
         self.refused += 1
         place = self.world.url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
         names = " ".join(self.algorithms)
-        said = f'DPoP {error}algs="{names}", resource_metadata="{place}"'
-        await reply.send(401, headers={"WWW-Authenticate": said, **(headers or {})})
+        reported = f'DPoP {error}algs="{names}", resource_metadata="{place}"'
+        await reply.send(401, headers={"WWW-Authenticate": reported, **(headers or {})})
 
 
 @asynccontextmanager
@@ -124,10 +124,10 @@ async def echo(servers: Strict, auth: httpx.Auth, times: int = 1) -> None:
     server = HttpServer(servers.world.url, auth=auth)
     async with connect(server, approval=allow_all) as session:
         for _ in range(times):
-            assert (await session.call_tool("echo", {"text": "hello"})).text == SAID
+            assert (await session.call_tool("echo", {"text": "hello"})).text == ECHOED
 
 
-async def nobody(url: str) -> str:
+async def no_one(url: str) -> str:
     raise AssertionError("a person was asked")
 
 
@@ -160,7 +160,7 @@ async def test_a_nonce_that_changes_is_followed_without_a_login() -> None:
         async with connect(server, approval=allow_all) as session:
             for number in range(2, 5):
                 servers.rs_nonce = f"rs-nonce-{number}"
-                assert (await session.call_tool("echo", {"text": "hello"})).text == SAID
+                assert (await session.call_tool("echo", {"text": "hello"})).text == ECHOED
         assert servers.grants == ["authorization_code"]
         assert servers.refused == 5
 
@@ -185,11 +185,11 @@ async def test_a_second_run_has_the_key_and_refreshes_with_it(tmp_path: Path) ->
     path = tmp_path / "own" / "tokens.json"
     async with strict(nonces=True) as servers:
         await echo(servers, OAuth(on_url=servers.world.agree, store=FileTokens(path)))
-        await echo(servers, OAuth(on_url=nobody, store=FileTokens(path)))
+        await echo(servers, OAuth(on_url=no_one, store=FileTokens(path)))
         assert servers.grants == ["authorization_code"]
         (key,) = servers.bound.values()
         servers.bound.clear()
-        await echo(servers, OAuth(on_url=nobody, store=FileTokens(path)))
+        await echo(servers, OAuth(on_url=no_one, store=FileTokens(path)))
         assert servers.grants == ["authorization_code", "refresh_token"]
         assert servers.refreshed_with == [key]
         assert set(servers.bound.values()) == {key}
@@ -209,7 +209,7 @@ async def test_calls_at_once_have_a_proof_each() -> None:
         async with connect(server, approval=allow_all) as session:
 
             async def call() -> None:
-                assert (await session.call_tool("echo", {"text": "hello"})).text == SAID
+                assert (await session.call_tool("echo", {"text": "hello"})).text == ECHOED
 
             async with anyio.create_task_group() as tasks:
                 for _ in range(10):
@@ -219,4 +219,4 @@ async def test_calls_at_once_have_a_proof_each() -> None:
 async def test_a_server_without_a_common_algorithm_is_refused_before_the_login() -> None:
     async with strict(algorithms=("PS256",)) as servers:
         with pytest.raises(AuthError, match="accepts signatures with PS256"):
-            await echo(servers, OAuth(on_url=nobody))
+            await echo(servers, OAuth(on_url=no_one))

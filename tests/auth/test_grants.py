@@ -1,4 +1,4 @@
-"""Programs with nobody beside them get their tokens, and their secrets go to one server only."""
+"""Programs without a user get their tokens, and their secrets go to one server only."""
 
 from __future__ import annotations
 
@@ -176,10 +176,10 @@ def test_a_workload_that_is_not_registered_sends_no_client_id() -> None:
 
 
 def test_an_assertion_may_come_from_a_function_asked_each_time() -> None:
-    given = iter(["wl-1", "wl-2"])
+    passed = iter(["wl-1", "wl-2"])
     table = Supplying()
     for expected in ("wl-1", "wl-2"):
-        table.run(workload_identity(WANT, WORKLOAD, lambda: next(given)))
+        table.run(workload_identity(WANT, WORKLOAD, lambda: next(passed)))
         assert table.form(TOKEN)["assertion"] == expected
 
 
@@ -278,7 +278,7 @@ def test_scopes_come_from_the_host_then_the_challenge_then_the_resource(
 
 
 @pytest.mark.parametrize("grant", FLOWS)
-def test_a_refresh_token_is_not_kept(grant: str) -> None:
+def test_a_refresh_token_is_not_stored(grant: str) -> None:
     page = {"access_token": "at", "token_type": "Bearer", "refresh_token": "rt"}
     _, login = run(FLOWS[grant](WANT, MACHINE), {TOKEN: page})
     assert login.token.refresh_token is None
@@ -384,7 +384,7 @@ def test_the_shared_options_are_named_in_the_signature_and_others_are_refused(ki
 def test_no_secret_is_in_a_repr() -> None:
     d = json.loads(KEY_TEXT)["d"]
     machine = ServiceClient.of("the-client", private_key=KEY_TEXT)
-    shown = [
+    displayed = [
         ClientCredentials("the-client", client_secret="cs-SECRET"),
         WorkloadIdentity("the-client", assertion="wl-SECRET"),
         EnterpriseAuthorization(PROVIDER, "the-client", client_secret="cs-SECRET"),
@@ -393,7 +393,7 @@ def test_no_secret_is_in_a_repr() -> None:
         machine,
         HttpServer(SERVER, auth=ClientCredentials("the-client", client_secret="cs-SECRET")),
     ]
-    for value in shown:
+    for value in displayed:
         assert "SECRET" not in f"{value!r} {value}"
         assert d not in f"{value!r}"
 
@@ -414,8 +414,8 @@ class Machines:
         self.forms.append(form)
         token = f"machine-{len(self.forms)}"
         self.world.tokens[token] = Grant("the-client", form.get("scope", ""), form["resource"])
-        answer = {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime}
-        await reply.json(answer)
+        response = {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime}
+        await reply.json(response)
 
 
 def auths(world: World) -> dict[str, Callable[..., httpx.Auth]]:
@@ -436,7 +436,7 @@ async def echo(world: World, auth: httpx.Auth) -> str:
         return (await session.call_tool("echo", {"text": "hello"})).text
 
 
-SAID = str({"text": "hello"})
+ECHOED = str({"text": "hello"})
 
 
 @pytest.mark.parametrize("kind", ["client credentials", "workload"])
@@ -447,8 +447,8 @@ async def test_a_service_gets_one_token_for_a_session_without_a_person(
     machines = Machines()
     async with guarded(pages={"/token": machines}) as machines.world:
         auth = auths(machines.world)[kind](issuer=machines.world.issuer)
-        assert await echo(machines.world, auth) == SAID
-        assert await echo(machines.world, auth) == SAID
+        assert await echo(machines.world, auth) == ECHOED
+        assert await echo(machines.world, auth) == ECHOED
         assert len(machines.forms) == 1
         assert machines.world.consents == []
         assert machines.world.clients == {}
@@ -457,40 +457,40 @@ async def test_a_service_gets_one_token_for_a_session_without_a_person(
 
 @pytest.mark.parametrize("era", [Stateless, Handshake])
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "expected"),
     [
         ("client credentials", {"io.modelcontextprotocol/oauth-client-credentials": {}}),
         ("workload", {}),
     ],
 )
-async def test_a_server_is_told_of_the_extension_in_use(
-    era: type[Stateless | Handshake], kind: str, told: dict[str, Any]
+async def test_a_server_is_informed_of_the_extension_in_use(
+    era: type[Stateless | Handshake], kind: str, expected: dict[str, Any]
 ) -> None:
     machines = Machines()
     async with guarded(era(), pages={"/token": machines}) as machines.world:
-        assert await echo(machines.world, auths(machines.world)[kind]()) == SAID
+        assert await echo(machines.world, auths(machines.world)[kind]()) == ECHOED
         messages = [r.message for r in machines.world.server.requests if r.path == "/mcp"]
     if era is Stateless:
         prefix = "io.modelcontextprotocol/"
-        said = [each["params"]["_meta"][prefix + "clientCapabilities"] for each in messages]
+        reported = [each["params"]["_meta"][prefix + "clientCapabilities"] for each in messages]
     else:
-        said = [
+        reported = [
             each["params"]["capabilities"]
             for each in messages
             if each.get("method") == "initialize"
         ]
-    assert said
+    assert reported
     beside: dict[str, Any] = {TASKS: {}} if era is Stateless else {}
-    assert [each.get("extensions", {}) for each in said] == [told | beside] * len(said)
+    assert [each.get("extensions", {}) for each in reported] == [expected | beside] * len(reported)
 
 
-async def test_a_second_run_uses_what_the_first_has_kept(tmp_path: Path) -> None:
+async def test_a_second_run_uses_what_the_first_has_stored(tmp_path: Path) -> None:
     machines = Machines()
     store = FileTokens(tmp_path / "own" / "tokens.json")
     async with guarded(pages={"/token": machines}) as machines.world:
         for _ in range(2):
             auth = auths(machines.world)["client credentials"](store=store)
-            assert await echo(machines.world, auth) == SAID
+            assert await echo(machines.world, auth) == ECHOED
         assert len(machines.forms) == 1
         assert "cs-SECRET" not in store.path.read_text()
 
@@ -504,7 +504,7 @@ async def test_a_token_that_expires_is_followed_by_another_before_it_is_refused(
             HttpServer(machines.world.url, auth=auth), approval=allow_all
         ) as session:
             before = len(machines.forms)
-            assert (await session.call_tool("echo", {"text": "hello"})).text == SAID
+            assert (await session.call_tool("echo", {"text": "hello"})).text == ECHOED
         refused = [r for r in machines.world.server.requests if r.path == "/mcp"]
         assert len(machines.forms) > before
         tokens = [r.headers.get("authorization") for r in refused]
@@ -520,15 +520,15 @@ async def test_many_calls_at_once_ask_for_one_token() -> None:
             HttpServer(machines.world.url, auth=auth), approval=allow_all
         ) as session:
             machines.world.revoke()
-            said = []
+            reported = []
 
             async def call() -> None:
-                said.append((await session.call_tool("echo", {"text": "hello"})).text)
+                reported.append((await session.call_tool("echo", {"text": "hello"})).text)
 
             async with anyio.create_task_group() as tasks:
                 for _ in range(10):
                     tasks.start_soon(call)
-        assert said == [SAID] * 10
+        assert reported == [ECHOED] * 10
         assert len(machines.forms) == 2
 
 
@@ -538,7 +538,7 @@ async def test_a_call_that_needs_a_scope_is_sent_again_with_it() -> None:
         pages={"/token": machines}, scope="basic", needs={"echo": "write"}
     ) as machines.world:
         auth = auths(machines.world)["client credentials"]()
-        assert await echo(machines.world, auth) == SAID
+        assert await echo(machines.world, auth) == ECHOED
         assert [form.get("scope") for form in machines.forms] == ["basic", "basic write"]
 
 
@@ -554,7 +554,7 @@ async def test_a_secret_is_sent_only_to_the_first_server_that_received_it() -> N
         guarded(pages={"/token": machines}) as other,
     ):
         auth = auths(machines.world)["client credentials"](store=MemoryTokens())
-        assert await echo(machines.world, auth) == SAID
+        assert await echo(machines.world, auth) == ECHOED
         named.append(other.issuer)
         machines.world.revoke()
         with pytest.raises(AuthError, match="nothing was sent"):
@@ -606,6 +606,6 @@ async def test_an_enterprise_logs_in_through_its_provider_on_a_private_address()
             "the-client",
             client_secret="cs-SECRET",
         )
-        assert await echo(machines.world, auth) == SAID
+        assert await echo(machines.world, auth) == ECHOED
         assert asked[0]["audience"] == issuer
         assert machines.forms[0]["assertion"] == "jag-SECRET"

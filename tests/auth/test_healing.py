@@ -15,7 +15,7 @@ from mcp_client import HttpServer, OAuth, Timeouts, allow_all, connect
 from mcp_client.auth import FileTokens, MemoryTokens
 from mcp_client.auth.tokens import Key, Registration
 from mcp_client.errors import AuthError
-from tests.auth.driving import SAID, call, nobody
+from tests.auth.driving import ECHOED, call, no_one
 from tests.support.authorization import World, guarded
 from tests.support.http_server import Reply, Request
 
@@ -67,7 +67,7 @@ async def test_a_refresh_that_is_refused_in_any_words_leads_to_a_login(refusal: 
         world.options.lifetime = 3600
         pages["/token"] = refresh_answers(world, *REFUSALS[refusal])
         world.revoke()
-        assert await call(world, OAuth(store=store, on_url=world.agree)) == SAID
+        assert await call(world, OAuth(store=store, on_url=world.agree)) == ECHOED
         assert len(world.consents) == 2
 
 
@@ -83,11 +83,11 @@ async def test_a_refresh_that_fails_for_now_keeps_the_refresh_token(
         await call(world, OAuth(store=store, on_url=world.agree))
         pages["/token"] = refresh_answers(world, status, body, {})
         with pytest.raises(AuthError) as caught:
-            await call(world, OAuth(store=store, on_url=nobody))
+            await call(world, OAuth(store=store, on_url=no_one))
         assert caught.value.retryable
         assert ("OAuth.logout(url)" in str(caught.value)) == (status == 500)
         del pages["/token"]
-        assert await call(world, OAuth(store=store, on_url=nobody)) == SAID
+        assert await call(world, OAuth(store=store, on_url=no_one)) == ECHOED
 
 
 # ------------------------------------------------------------------- killed processes
@@ -130,7 +130,7 @@ async def test_the_mark_of_a_killed_process_is_void_at_once(tmp_path: Path) -> N
 
 async def test_a_server_that_grants_only_registered_scopes_is_logged_in_to() -> None:
     async with guarded(scope="read write", valid_scopes=frozenset({"read", "write"})) as world:
-        assert await call(world, OAuth(on_url=world.agree)) == SAID
+        assert await call(world, OAuth(on_url=world.agree)) == ECHOED
         (client,) = world.clients.values()
         assert client["scope"] == "read write"
 
@@ -148,7 +148,7 @@ async def test_a_scope_that_was_not_registered_registers_another_client(named: b
         world.revoke()
         world.refresh_tokens.clear()
         world.options.scope = "read write"
-        assert await call(world, OAuth(store=store, on_url=world.agree)) == SAID
+        assert await call(world, OAuth(store=store, on_url=world.agree)) == ECHOED
         assert [client["scope"] for client in world.clients.values()] == ["read", "read write"]
 
 
@@ -161,7 +161,7 @@ async def test_a_server_that_refuses_to_register_scopes_is_asked_without() -> No
             return document if known else {"error": "invalid_client_metadata", "status": 400}
 
         world.options.registration = registration
-        assert await call(world, OAuth(on_url=world.agree)) == SAID
+        assert await call(world, OAuth(on_url=world.agree)) == ECHOED
 
 
 # ------------------------------------------------------------------- two logins at once
@@ -169,7 +169,7 @@ async def test_a_server_that_refuses_to_register_scopes_is_asked_without() -> No
 
 async def use(url: str, auth: OAuth) -> None:
     async with connect(HttpServer(url, auth=auth), approval=allow_all) as session:
-        assert (await session.call_tool("echo", {"text": "hello"})).text == SAID
+        assert (await session.call_tool("echo", {"text": "hello"})).text == ECHOED
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["one OAuth", "one store"])
@@ -194,7 +194,7 @@ async def test_two_first_logins_at_one_issuer_take_turns_and_share_a_client(shar
         assert len(world.clients) == 1
         # Both are refreshed in the next run: neither token is orphaned.
         for url in (world.url, world.second_url):
-            await use(url, OAuth(store=store, on_url=nobody))
+            await use(url, OAuth(store=store, on_url=no_one))
         assert len(world.consents) == 2
 
 
@@ -211,7 +211,7 @@ async def test_a_second_login_needs_no_page_where_the_first_ones_token_serves() 
         assert len(world.clients) == 1
 
 
-async def test_a_clients_registration_is_kept_beside_another_of_the_same_issuer(
+async def test_a_clients_registration_is_stored_beside_another_of_the_same_issuer(
     tmp_path: Path,
 ) -> None:
     store, issuer = FileTokens(tmp_path / "own" / "tokens.json"), "https://as.example"
@@ -238,7 +238,7 @@ async def test_a_client_that_the_server_forgot_is_registered_again_in_the_same_s
     async with guarded(refreshes=False, forgotten_page=status) as world:
         await call(world, OAuth(store=FileTokens(path), on_url=world.agree))
         world.restart()
-        assert await call(world, OAuth(store=FileTokens(path), on_url=world.agree)) == SAID
+        assert await call(world, OAuth(store=FileTokens(path), on_url=world.agree)) == ECHOED
         assert len(world.consents) == 2
 
 
@@ -253,7 +253,7 @@ async def test_a_login_that_times_out_does_not_use_the_same_client_again() -> No
         server = HttpServer(world.url, auth=OAuth(store=store, on_url=never))
         with pytest.raises(AuthError, match="not finished"):
             await connect(server, approval=allow_all, timeouts=brief)
-        assert await call(world, OAuth(store=store, on_url=world.agree)) == SAID
+        assert await call(world, OAuth(store=store, on_url=world.agree)) == ECHOED
 
 
 async def test_a_login_that_is_given_up_does_not_use_the_same_client_again() -> None:
@@ -272,7 +272,7 @@ async def test_a_login_that_is_given_up_does_not_use_the_same_client_again() -> 
             await asked.wait()
             tasks.cancel_scope.cancel()
         with anyio.fail_after(60):
-            assert await call(world, OAuth(store=store, on_url=world.agree)) == SAID
+            assert await call(world, OAuth(store=store, on_url=world.agree)) == ECHOED
 
 
 # ------------------------------------------------------------------- logging out
@@ -291,9 +291,9 @@ async def test_a_logout_revokes_and_forgets_and_the_session_logs_in_again(tmp_pa
             (access,), (refresh,) = world.tokens, world.refresh_tokens
             assert await auth.logout(world.url)
             assert world.revoked == [refresh, access]
-            kept = json.loads(path.read_text())
-            assert not {"tokens", "clients"} & kept.keys()
-            assert (await session.call_tool("echo", {"text": "hello"})).text == SAID
+            stored = json.loads(path.read_text())
+            assert not {"tokens", "clients"} & stored.keys()
+            assert (await session.call_tool("echo", {"text": "hello"})).text == ECHOED
         assert len(world.consents) == 2
 
 
@@ -311,7 +311,7 @@ async def test_a_logout_forgets_the_token_also_where_it_cannot_be_revoked(offere
         await call(world, auth)
         assert not await auth.logout(world.url)
         assert repr(store) == "<MemoryTokens: 0 tokens>"
-        assert await call(world, auth) == SAID
+        assert await call(world, auth) == ECHOED
         assert len(world.consents) == 2
 
 
@@ -332,11 +332,11 @@ async def test_a_logout_ends_with_the_tokens_forgotten_whatever_was_in_the_store
             await store.delete(source.key)
         assert not await (auth or OAuth(store=store)).logout(world.url)
         assert world.revoked == []
-        kept = await store.load(source.key)
-        assert (kept is not None) is (way == "of another client")
+        stored = await store.load(source.key)
+        assert (stored is not None) is (way == "of another client")
 
 
-async def test_a_logout_where_nobody_logged_in_does_nothing() -> None:
+async def test_a_logout_where_no_one_logged_in_does_nothing() -> None:
     async with guarded() as world:
         assert not await OAuth().logout(world.url)
         assert not world.authorization.requests

@@ -1,6 +1,6 @@
 """Servers that mislead a login: each is refused with its reason, and gets nothing for it.
 
-Real servers on this machine, from ``connect`` on. ``world.agree`` is a person who says yes to
+Real servers on this machine, from ``connect`` on. ``world.agree`` is a person who agrees to
 everything: what stops the login is never her.
 """
 
@@ -231,7 +231,7 @@ LOOK_AT: dict[str, tuple[dict[str, Any], str]] = {
         {"server_metadata": but(code_challenge_methods_supported=["plain"])},
         "S256",
     ),
-    # what comes back
+    # the responses
     "a redirect of another login": ({"redirect": but(state="another")}, "another login"),
     "a redirect that lost its state": ({"redirect": but(state=None)}, "another login"),
     "a redirect from another authorization server": (
@@ -300,7 +300,7 @@ class Names:
         (["127.0.0.1", "127.0.0.1", "192.168.0.1"], [ASM, "/register", "/authorize"]),
     ],
 )
-async def test_an_answer_of_dns_that_changes_is_judged_each_time(
+async def test_a_response_of_dns_that_changes_is_judged_each_time(
     answers: list[str], asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def named(document: Document) -> Document:
@@ -325,7 +325,7 @@ async def test_an_answer_of_dns_that_changes_is_judged_each_time(
 
 
 @pytest.mark.both_backends
-async def test_forged_answers_before_the_right_one_change_nothing() -> None:
+async def test_forged_responses_before_the_right_one_change_nothing() -> None:
     statuses: list[int] = []
 
     async def on_url(url: str) -> None:
@@ -375,13 +375,13 @@ async def test_a_code_of_an_honest_server_is_not_brought_to_another() -> None:
 
 async def test_a_clients_secret_is_not_shown_to_another_server() -> None:
     async with guarded() as world:
-        given = {
+        passed = {
             "client_id": "ours",
             "client_secret": "of-ours",
             "issuer": "https://as.example.com",
         }
         assert "belongs to the authorization server https://as.example.com" in await refused(
-            world, **given
+            world, **passed
         )
         assert not world.consents
         for request in world.authorization.requests:
@@ -430,8 +430,8 @@ async def test_a_server_that_refuses_the_token_it_granted_is_given_up() -> None:
 async def test_a_server_that_always_asks_for_more_scopes_is_given_up() -> None:
     async def more(request: Request, reply: Reply) -> None:
         wanted.append(f"scope-{len(wanted)}")
-        said = f'Bearer error="insufficient_scope", scope="{wanted[-1]}"'
-        await reply.send(403, headers={"WWW-Authenticate": said})
+        reported = f'Bearer error="insufficient_scope", scope="{wanted[-1]}"'
+        await reply.send(403, headers={"WWW-Authenticate": reported})
 
     wanted: list[str] = []
     async with guarded(more) as world:

@@ -19,13 +19,13 @@ from mcp_client.errors import AuthError
 from mcp_client.transports.http import HttpTransport
 from tests.auth.driving import (
     AGAIN,
-    SAID,
+    ECHOED,
     OneManager,
     Person,
     call,
     grants,
     names,
-    nobody,
+    no_one,
     session_of,
 )
 from tests.support.authorization import World, guarded
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("http_way")
 
 async def test_a_person_logs_in_once_and_every_request_carries_the_token() -> None:
     async with guarded() as world:
-        assert await call(world, OAuth(on_url=world.agree)) == SAID
+        assert await call(world, OAuth(on_url=world.agree)) == ECHOED
         (token,) = world.tokens
         mcp = [request for request in world.server.requests if request.path == "/mcp"]
         assert [r.headers.get("authorization") for r in mcp[:1]] == [None]
@@ -51,7 +51,7 @@ async def test_a_person_logs_in_once_and_every_request_carries_the_token() -> No
 
 async def test_a_login_comes_before_a_session_of_the_handshake_era() -> None:
     async with guarded(Handshake()) as world:
-        assert await call(world, OAuth(on_url=world.agree)) == SAID
+        assert await call(world, OAuth(on_url=world.agree)) == ECHOED
         assert len(world.consents) == 1
 
 
@@ -63,7 +63,7 @@ async def test_over_http_and_sse_the_posts_carry_the_token_too() -> None:
         await world.app(request, reply)
 
     async with guarded(Legacy(), pages={"/messages": messages}) as world:
-        assert await call(world, OAuth(on_url=world.agree)) == SAID
+        assert await call(world, OAuth(on_url=world.agree)) == ECHOED
         assert len(world.consents) == 1
         assert set(posted) == {f"Bearer {token}" for token in world.tokens}
 
@@ -73,13 +73,13 @@ async def test_a_second_run_needs_no_person_and_no_discovery() -> None:
     async with guarded() as world:
         await call(world, OAuth(store=store, on_url=world.agree))
         before = len(world.authorization.requests)
-        assert await call(world, OAuth(store=store, on_url=nobody)) == SAID
+        assert await call(world, OAuth(store=store, on_url=no_one)) == ECHOED
         assert len(world.authorization.requests) == before
         assert len(names(world)) == 2  # none, and the one token
 
 
 async def test_a_login_for_one_server_is_not_used_at_another() -> None:
-    auth = OAuth(on_url=(person := Person(nobody)))
+    auth = OAuth(on_url=(person := Person(no_one)))
     async with guarded() as first, guarded() as second:
         person.mind = first.agree
         await call(first, auth)
@@ -115,7 +115,7 @@ async def test_timeouts_are_paused_while_a_person_logs_in(app: Callable[[], Any]
     pages = {"/mcp": only_get, "/messages": only_get} if app is Legacy else {}
     auth = Watched(on_url=slowly)
     async with guarded(app(), pages=pages) as world:
-        assert await call(world, auth) == SAID
+        assert await call(world, auth) == ECHOED
         assert times[0] == times[1]
         # Over HTTP and SSE there are two: for the stream, and for all of the opening.
         assert deadlines == [math.inf] * (2 if app is Legacy else 1)
@@ -123,8 +123,8 @@ async def test_timeouts_are_paused_while_a_person_logs_in(app: Callable[[], Any]
 
 
 async def test_a_refusal_of_the_person_is_an_auth_error_and_nothing_was_sent() -> None:
-    def refused(answer: dict[str, Any]) -> dict[str, Any]:
-        return {"error": "access_denied", "state": answer["state"], "iss": answer["iss"]}
+    def refused(response: dict[str, Any]) -> dict[str, Any]:
+        return {"error": "access_denied", "state": response["state"], "iss": response["iss"]}
 
     async with guarded(redirect=refused) as world:
         with pytest.raises(AuthError, match="access_denied") as caught:
@@ -152,7 +152,7 @@ async def test_a_login_ends_when_all_its_callers_are_cancelled() -> None:
             tasks.cancel_scope.cancel()
         await left.wait()
         person.mind = world.agree
-        assert await call(world, auth) == SAID
+        assert await call(world, auth) == ECHOED
 
 
 async def test_a_person_who_does_not_come_back_ends_the_login() -> None:
@@ -206,7 +206,7 @@ async def test_a_token_without_a_refresh_token_is_used_while_it_is_good() -> Non
         assert len(world.consents) == 1
 
 
-async def test_a_valid_token_is_kept_while_the_authorization_server_is_down() -> None:
+async def test_a_valid_token_is_used_while_the_authorization_server_is_down() -> None:
     async def down(request: Request, reply: Reply) -> None:
         await reply.send(503)
 
@@ -220,13 +220,13 @@ async def test_a_valid_token_is_kept_while_the_authorization_server_is_down() ->
     async with guarded(lifetime=3600, pages=pages) as world:
         await call(world, at(0, world.agree))
         pages["/token"] = down
-        assert await call(world, at(3590, nobody)) == SAID
+        assert await call(world, at(3590, no_one)) == ECHOED
         with pytest.raises(AuthError, match="HTTP status 503") as caught:
-            await call(world, at(3601, nobody))
+            await call(world, at(3601, no_one))
         assert caught.value.retryable
 
 
-async def test_the_token_of_a_refresh_is_kept_when_all_its_callers_are_cancelled() -> None:
+async def test_the_token_of_a_refresh_is_stored_when_all_its_callers_are_cancelled() -> None:
     asked, go = anyio.Event(), anyio.Event()
     pages: dict[str, Any] = {}
 
@@ -239,7 +239,7 @@ async def test_the_token_of_a_refresh_is_kept_when_all_its_callers_are_cancelled
     async with guarded(pages=pages) as world:
         auth = OAuth(on_url=(person := Person(world.agree)))
         await call(world, auth)
-        person.mind = nobody
+        person.mind = no_one
         world.revoke()
         pages["/token"] = slow
         async with anyio.create_task_group() as tasks:
@@ -247,7 +247,7 @@ async def test_the_token_of_a_refresh_is_kept_when_all_its_callers_are_cancelled
             await asked.wait()
             tasks.cancel_scope.cancel()
         go.set()
-        assert await call(world, auth) == SAID
+        assert await call(world, auth) == ECHOED
         assert grants(world) == ["authorization_code", "refresh_token"]
 
 
@@ -390,7 +390,7 @@ async def test_a_store_that_raises_is_an_auth_error_and_nothing_was_sent() -> No
 
     async with guarded() as world:
         with pytest.raises(AuthError, match="the token store raised LookupError") as caught:
-            await call(world, OAuth(store=Broken(), on_url=nobody))
+            await call(world, OAuth(store=Broken(), on_url=no_one))
         assert world.server.requests == []
         assert "c0de" not in str(caught.value)
 
@@ -406,7 +406,7 @@ async def test_a_login_that_a_store_ends_with_any_exception_is_an_auth_error() -
         assert "c0de" not in str(caught.value)
 
 
-def test_a_blocking_client_is_told_that_it_cannot_be_used() -> None:
+def test_a_blocking_client_is_refused_as_one_that_cannot_be_used() -> None:
     with (
         httpx.Client(auth=OAuth(), trust_env=False, verify=False) as client,
         pytest.raises(ConfigError, match=r"OAuth works with httpx\.AsyncClient"),
@@ -421,8 +421,8 @@ async def test_a_login_is_not_lost_when_the_store_cannot_take_it() -> None:
 
     async with guarded() as world:
         auth = OAuth(store=Full(), on_url=world.agree)
-        assert await call(world, auth) == SAID
-        assert await call(world, auth) == SAID
+        assert await call(world, auth) == ECHOED
+        assert await call(world, auth) == ECHOED
         assert len(world.consents) == 1
 
 
@@ -442,7 +442,7 @@ async def test_private_lists_are_requested_again_after_a_login() -> None:
             assert await credentials() != between
 
 
-async def test_a_stream_begins_one_login_for_which_nobody_waits_and_no_more(clock: Clock) -> None:
+async def test_a_stream_begins_one_login_for_which_no_one_waits_and_no_more(clock: Clock) -> None:
     library = Library()
     asked: list[str] = []
     is_there = True
@@ -502,5 +502,5 @@ async def test_a_gateway_that_refuses_the_probe_costs_one_login(status: int) -> 
     async with guarded(gateway) as world:
         auth = OAuth(on_url=world.agree)
         for _ in range(2):  # the second session begins with the token of the first
-            assert await call(world, auth) == SAID
+            assert await call(world, auth) == ECHOED
         assert len(world.consents) == 1

@@ -64,10 +64,10 @@ def logged_in(
 
 
 def refused(world: World, **options: Any) -> str:
-    """Why there was no login, after it was seen that nobody was asked and nothing was posted."""
+    """Return why there was no login; check that no one was asked and nothing was posted."""
     with pytest.raises(AuthError) as caught:
         logged_in(world, **options)
-    assert (world.consents, world.shown) == ([], [])
+    assert (world.consents, world.displayed) == ([], [])
     assert not [step.url for step in world.fetched if step.method != "GET"]
     return str(caught.value)
 
@@ -188,7 +188,7 @@ def test_iss_serves_as_well_and_no_code_is_sent_without_it(options: Any) -> None
 
 @pytest.mark.parametrize("token", [EVIL, HONEST])
 def test_a_request_is_not_pushed_to_another_server_than_the_login_pages(token: str) -> None:
-    """Whoever composes the pushed request can have the honest server's redirect say any ``iss``."""
+    """The author of a pushed request can have the honest server's redirect contain any ``iss``."""
     changes: dict[str, Any] = {
         "authorization_endpoint": f"{HONEST}/authorize",
         "token_endpoint": f"{token}/token",
@@ -238,7 +238,7 @@ def test_a_document_below_a_path_does_not_speak_for_its_origin() -> None:
     ],
 )
 def test_a_document_below_a_path_speaks_for_what_is_below_it(page: str, counts: bool) -> None:
-    """Keycloak names its token endpoint at an internal host, if it is told to."""
+    """Keycloak names its token endpoint at an internal host, if it is configured to."""
     issuer = "https://login.corp.example/realms/x"
     world = named(
         issuer,
@@ -280,7 +280,7 @@ def device(issuer: str, at: str, token: str) -> World:
 
 @pytest.mark.parametrize("options", [{}, {"deviations": Deviations(require_iss=True)}])
 @pytest.mark.parametrize("way", [True, "auto"])
-def test_a_device_code_goes_only_where_its_own_server_says(way: Any, options: Any) -> None:
+def test_a_device_code_goes_only_where_its_own_server_states(way: Any, options: Any) -> None:
     text = refused(device(EVIL, HONEST, EVIL), device=way, **options)
     assert HONEST in text
     assert EVIL in text
@@ -293,7 +293,7 @@ def test_a_device_code_goes_only_where_its_own_server_says(way: Any, options: An
     ):
         world = device(issuer, at, token)
         assert logged_in(world, device=way, **options).token.access_token == "at"
-        assert world.shown[0].issuer == issuer
+        assert world.displayed[0].issuer == issuer
 
 
 @pytest.mark.parametrize(
@@ -306,14 +306,14 @@ def test_a_device_code_goes_only_where_its_own_server_says(way: Any, options: An
         ("https://example/activate", True),
     ],
 )
-def test_a_person_is_told_which_server_asks_and_warned_of_a_page_on_another_site(
+def test_a_person_is_informed_of_which_server_asks_and_warned_of_a_page_on_another_site(
     page: str, elsewhere: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = device(ISSUER, ISSUER, ISSUER)
     world.pages[f"{ISSUER}/device"] = {**CODE, "verification_uri": page}
     with caplog.at_level(logging.INFO):
         logged_in(world, device=True)
-    (login,) = world.shown
+    (login,) = world.displayed
     assert login.issuer == ISSUER
     warned = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert (login.warning is not None, len(warned)) == (elsewhere, int(elsewhere))
@@ -330,29 +330,29 @@ def test_a_code_that_has_expired_already_is_not_shown(seconds: Any) -> None:
     with pytest.raises(AuthError, match="already expired") as caught:
         logged_in(world, device=True)
     assert caught.value.oauth_error == "expired_token"
-    assert (world.shown, world.waits) == ([], [])
+    assert (world.displayed, world.waits) == ([], [])
 
 
 # ------------------------------------------------------------- secrets of clients, and tokens
 
 
-def test_the_secret_of_a_client_goes_only_where_its_own_server_says() -> None:
-    def world(**answer: Any) -> World:
+def test_the_secret_of_a_client_goes_only_where_its_own_server_states() -> None:
+    def world(**response: Any) -> World:
         made = named(EVIL, registration_endpoint=f"{HONEST}/register")
-        made.pages[f"{HONEST}/register"] = {"client_id": "registered", **answer}
+        made.pages[f"{HONEST}/register"] = {"client_id": "registered", **response}
         return made
 
     secret = {"client_secret": "s3cret"}
     with pytest.raises(AuthError, match=r"client registration is at https://honest\.example"):
         logged_in(mixed := world(**secret))
     assert f"{EVIL}/token" not in mixed.urls
-    assert mixed.kept == {}
+    assert mixed.stored == {}
     trusted = world(**secret)
     assert logged_in(trusted, RegisteredClient(issuer=EVIL), issuer=EVIL).token
     assert logged_in(world()).token.access_token == "at"  # no secret, so none to lose
 
 
-async def test_tokens_are_revoked_only_where_their_own_server_says() -> None:
+async def test_tokens_are_revoked_only_where_their_own_server_states() -> None:
     """A hostile issuer names an honest server's endpoints, and its own to revoke tokens at."""
     stolen: list[bytes] = []
 
@@ -446,7 +446,7 @@ async def test_a_hostile_server_gets_neither_code_nor_verifier_of_an_honest_one(
 
 @pytest.mark.both_backends
 async def test_a_hostile_server_gets_no_device_code_of_an_honest_one() -> None:
-    shown: list[DeviceLogin] = []
+    displayed: list[DeviceLogin] = []
 
     async def issue(request: Request, reply: Reply) -> None:
         await reply.json({**CODE, "verification_uri": f"{honest.issuer}/activate"})
@@ -459,10 +459,10 @@ async def test_a_hostile_server_gets_no_device_code_of_an_honest_one() -> None:
 
         async with guarded(server_metadata=mixed) as evil:
             auth = OAuth(
-                device=True, on_device=shown.append, deviations=Deviations(require_iss=True)
+                device=True, on_device=displayed.append, deviations=Deviations(require_iss=True)
             )
             with anyio.fail_after(30), pytest.raises(AuthError, match="device authorization"):
                 await connect(HttpServer(evil.url, auth=auth), approval=allow_all)
-            assert not shown
+            assert not displayed
             assert not honest.forms("/device")
             assert not evil.forms("/token")

@@ -1,4 +1,4 @@
-"""A refresh token is spent once, whoever else would spend it: tasks, processes, and the dead."""
+"""A refresh token is spent once, although others try: tasks, processes, and the dead."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIRST = Token("at-1", refresh_token="rt-1", expires_at=0.0)
 
 
 class Endpoint:
-    """Rotates: whoever comes with a refresh token that was spent loses the grant."""
+    """Rotates: a client with a refresh token that was spent loses the grant."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -69,7 +69,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TokenStore
         yield FileTokens(tmp_path / "own" / "tokens.json")
 
 
-async def nobody_is_refreshing(store: TokenStore) -> bool:
+async def no_one_is_refreshing(store: TokenStore) -> bool:
     mark = await store.claim(KEY, 0)
     return mark is not None
 
@@ -87,7 +87,7 @@ async def test_twenty_tasks_refresh_once_and_all_have_the_new_token(store: Token
     assert endpoint.asked == ["rt-1"]
     assert {token.access_token for token in got} == {"at-2"}
     assert await store.load(KEY) == got[0]
-    assert await nobody_is_refreshing(store)
+    assert await no_one_is_refreshing(store)
 
 
 async def test_a_token_that_another_process_refreshed_is_used_without_a_request(
@@ -110,7 +110,7 @@ async def test_a_newer_token_that_is_stale_too_is_refreshed_and_not_the_older(
     assert endpoint.asked == ["rt-5"]
 
 
-async def test_a_token_the_store_never_had_is_refreshed_and_kept(store: TokenStore) -> None:
+async def test_a_token_the_store_never_had_is_refreshed_and_stored(store: TokenStore) -> None:
     token = await refresh_once(store, KEY, FIRST, Endpoint())
     assert await store.load(KEY) == token
 
@@ -137,7 +137,7 @@ async def test_a_refresh_that_fails_leaves_the_token_and_no_mark(store: TokenSto
     with pytest.raises(AuthError, match="busy"):
         await refresh_once(store, KEY, FIRST, endpoint)
     assert await store.load(KEY) == FIRST
-    assert await nobody_is_refreshing(store)
+    assert await no_one_is_refreshing(store)
 
 
 async def test_a_refresh_that_is_under_way_is_not_lost_when_its_caller_is_cancelled(
@@ -157,10 +157,10 @@ async def test_a_refresh_that_is_under_way_is_not_lost_when_its_caller_is_cancel
             tasks.start_soon(cancels)
             await refresh_once(store, KEY, FIRST, endpoint)
     assert scope.cancelled_caught
-    kept = await store.load(KEY)
-    assert kept is not None
-    assert (kept.access_token, kept.refresh_token) == ("at-2", "rt-2")
-    assert await nobody_is_refreshing(store)
+    stored = await store.load(KEY)
+    assert stored is not None
+    assert (stored.access_token, stored.refresh_token) == ("at-2", "rt-2")
+    assert await no_one_is_refreshing(store)
 
 
 async def test_a_refresh_without_a_response_ends_soon_after_its_caller(
@@ -174,7 +174,7 @@ async def test_a_refresh_without_a_response_ends_soon_after_its_caller(
         await endpoint.at_work.wait()
         tasks.cancel_scope.cancel()
     assert await store.load(KEY) == FIRST
-    assert await nobody_is_refreshing(store)
+    assert await no_one_is_refreshing(store)
 
 
 async def test_an_exception_of_a_refresh_is_raised_unchanged(store: TokenStore) -> None:
@@ -182,7 +182,7 @@ async def test_an_exception_of_a_refresh_is_raised_unchanged(store: TokenStore) 
     endpoint.error = LookupError("of the host's own store")
     with pytest.raises(LookupError, match="of the host's own store"):
         await refresh_once(store, KEY, FIRST, endpoint)
-    assert await nobody_is_refreshing(store)
+    assert await no_one_is_refreshing(store)
 
 
 async def test_an_ended_grant_costs_one_request_for_all_that_wait(
@@ -192,12 +192,12 @@ async def test_an_ended_grant_costs_one_request_for_all_that_wait(
     endpoint = Endpoint()
     endpoint.error = AuthError("it was revoked", oauth_error="invalid_grant")
     endpoint.resume = anyio.Event()
-    told: list[str | None] = []
+    reported: list[str | None] = []
 
     async def task(store: Any) -> None:
         with pytest.raises(AuthError) as caught:
             await refresh_once(store, KEY, FIRST, endpoint)
-        told.append(caught.value.oauth_error)
+        reported.append(caught.value.oauth_error)
 
     waiters = [Claims(store) for _ in range(3)]
     async with anyio.create_task_group() as tasks:
@@ -208,13 +208,13 @@ async def test_an_ended_grant_costs_one_request_for_all_that_wait(
         for waiter in waiters:
             await waiter.refused.wait()
         endpoint.resume.set()
-    assert told == ["invalid_grant"] * 4
+    assert reported == ["invalid_grant"] * 4
     assert endpoint.asked == ["rt-1"]
     assert await store.load(KEY) is None
 
 
 class Claims(TokenStore):
-    """A store that tells when it was found that somebody else is refreshing."""
+    """A store that reports when it was found that another process is refreshing."""
 
     def __init__(self, store: TokenStore) -> None:
         super().__init__(store._state)
@@ -240,7 +240,7 @@ async def test_waiting_for_another_processes_refresh_is_bounded(store: TokenStor
 
 
 @pytest.mark.parametrize("error", [ConfigError("the disk is full"), StateError("it is down")])
-async def test_a_token_that_cannot_be_kept_is_still_used(
+async def test_a_token_that_cannot_be_stored_is_still_used(
     error: McpError, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Full(MemoryTokens):
@@ -285,7 +285,7 @@ async def test_the_mark_of_a_process_that_died_runs_out(tmp_path: Path) -> None:
 STATE_KEY = b"0123456789abcdef"
 
 
-def kept_at(address: str) -> TokenStore:
+def store_at(address: str) -> TokenStore:
     """In a database, or a file."""
     if address.startswith("postgresql:"):
         return PostgresState(address, key=STATE_KEY).tokens
@@ -309,12 +309,12 @@ async def test_machines_whose_clocks_differ_do_not_refresh_at_once(
 CALLS = """
 import sys, anyio
 from mcp_client import HttpServer, OAuth, Timeouts, connect
-from tests.auth.test_refresh import kept_at
+from tests.auth.test_refresh import store_at
 from tests.support.timing import Clock, quickly
-async def nobody(url):
+async def no_one(url):
     raise SystemExit("a person was asked")
 async def main(url, path):
-    auth = OAuth(on_url=nobody, store=kept_at(path))
+    auth = OAuth(on_url=no_one, store=store_at(path))
     patient = Timeouts(connect=50, idle=50)
     async with connect(HttpServer(url, auth=auth), timeouts=patient) as session:
         print(*[tool.name for tool in await session.list_tools()])
@@ -346,7 +346,7 @@ async def logged_in(address: str, gate: Gate) -> AsyncIterator[World]:
     """A world in which a person logged in once, and the access token is worth nothing now."""
     async with guarded(pages={"/mcp": gate}) as world:
         gate.world = world
-        auth = OAuth(on_url=world.agree, store=kept_at(address))
+        auth = OAuth(on_url=world.agree, store=store_at(address))
         async with connect(HttpServer(world.url, auth=auth)) as session:
             await session.list_tools()
         world.revoke()
@@ -366,28 +366,28 @@ async def test_processes_that_refresh_at_once_spend_the_refresh_token_once(
     gate = Gate(many)
     async with logged_in(address, gate) as world:
         gate.shut = True
-        said: list[bytes] = []
+        reported: list[bytes] = []
 
         async def run() -> None:
             words = [sys.executable, "-c", CALLS, world.url, address]
             done = await anyio.run_process(words, stderr=PIPE, check=False)
             assert done.returncode == 0, done.stderr.decode()[-2000:]
-            said.append(done.stdout)
+            reported.append(done.stdout)
 
         async with anyio.create_task_group() as tasks:
             for _ in range(many):
                 tasks.start_soon(run)
-        assert len(said) == many
-        assert len(set(said)) == 1
+        assert len(reported) == many
+        assert len(set(reported)) == 1
         grants = [form["grant_type"] for form in world.forms("/token")]
         assert grants == ["authorization_code", "refresh_token"]
         assert len(world.consents) == 1
-        source = await kept_at(address).recall(world.url)
+        source = await store_at(address).recall(world.url)
         assert source is not None
-        kept = await kept_at(address).load(source.key)
-        assert kept is not None
-        assert kept.access_token in world.tokens
-        assert kept.refresh_token in world.refresh_tokens
+        stored = await store_at(address).load(source.key)
+        assert stored is not None
+        assert stored.access_token in world.tokens
+        assert stored.refresh_token in world.refresh_tokens
 
 
 async def test_who_waits_for_a_login_spends_no_time_while_a_person_is_asked() -> None:

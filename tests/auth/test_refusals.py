@@ -11,7 +11,7 @@ import pytest
 from mcp_client import Allow, CallDenied, Deny, HttpServer, OAuth, ToolCall, connect
 from mcp_client.auth import MemoryTokens, TokenStore
 from mcp_client.errors import AuthError
-from tests.auth.driving import SAID, OneManager, Person, call, nobody, session_of
+from tests.auth.driving import ECHOED, OneManager, Person, call, no_one, session_of
 from tests.support.authorization import World, guarded
 from tests.support.http_apps import Handshake, Legacy, Stateless
 from tests.support.http_server import Reply, Request, serving
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 async def test_a_call_that_needs_more_scopes_is_sent_again_with_them() -> None:
     async with guarded(scope="read", needs={"echo": "write"}) as world:
         auth = OAuth(on_url=world.agree)
-        assert await call(world, auth) == SAID
+        assert await call(world, auth) == ECHOED
         assert [asked["scope"] for asked in world.consents] == ["read", "read write"]
         assert len(world.server.saying("tools/call")) == 2
 
@@ -69,8 +69,8 @@ async def test_a_call_that_waits_for_a_login_is_compared_with_the_definition_of_
                 with pytest.raises(CallDenied, match="no"):
                     await session.call_tool("echo", {"text": "hello"})
             else:
-                said = (await session.call_tool("echo", {"text": "hello"})).text
-                assert said == (SAID if then == "the same" else "deleted")
+                response = (await session.call_tool("echo", {"text": "hello"})).text
+                assert response == (ECHOED if then == "the same" else "deleted")
     assert len(served.calls) - sent == ("denied" not in then)
     assert len(world.consents) == 2
     assert len(asked) == (1 if then == "the same" else 2)
@@ -98,8 +98,8 @@ async def test_a_server_that_always_wants_more_is_given_up() -> None:
         if "authorization" not in request.headers:
             await reply.send(401, headers={"WWW-Authenticate": "Bearer"})
             return
-        said = f'Bearer error="insufficient_scope", scope="s{next(wanted)}"'
-        await reply.send(403, headers={"WWW-Authenticate": said})
+        reported = f'Bearer error="insufficient_scope", scope="s{next(wanted)}"'
+        await reply.send(403, headers={"WWW-Authenticate": reported})
 
     async with guarded(pages={"/mcp": more}) as world:
         with pytest.raises(AuthError) as caught:
@@ -131,7 +131,7 @@ async def test_a_method_that_is_refused_like_a_token_asks_no_person() -> None:
         worlds.append(world)
         auth = OAuth(on_url=world.agree)
         for _ in range(2):
-            assert await call(world, auth) == SAID
+            assert await call(world, auth) == ECHOED
         assert len(world.consents) == 1
 
 
@@ -144,15 +144,15 @@ async def test_closing_a_session_starts_no_login() -> None:
         async with session_of(world, auth):
             world.revoke()
             world.refresh_tokens.clear()
-            person.mind = nobody
+            person.mind = no_one
         assert world.server.requests[-1].method == "DELETE"
         assert len(world.consents) == 1
 
 
 async def test_a_server_that_wants_something_else_gets_no_login() -> None:
-    async with guarded(challenge=lambda said: 'Basic realm="x"') as world:
+    async with guarded(challenge=lambda reported: 'Basic realm="x"') as world:
         with pytest.raises(AuthError, match="it requires Basic") as caught:
-            await call(world, OAuth(on_url=nobody))
+            await call(world, OAuth(on_url=no_one))
         assert caught.value.challenge == 'Basic realm="x"'
 
 
@@ -164,7 +164,7 @@ async def test_a_401_without_a_challenge_starts_a_login() -> None:
             await reply.send(401)
 
     async with guarded(pages={"/mcp": silent}) as world:
-        assert await call(world, OAuth(on_url=world.agree)) == SAID
+        assert await call(world, OAuth(on_url=world.agree)) == ECHOED
 
 
 async def test_the_body_of_a_refusal_is_not_read_to_its_end() -> None:
@@ -177,16 +177,19 @@ async def test_the_body_of_a_refusal_is_not_read_to_its_end() -> None:
             await reply.raw(b"1000\r\n" + b"x" * 4096 + b"\r\n")
 
     async with guarded(pages={"/mcp": endless}) as world:
-        assert await call(world, OAuth(on_url=world.agree)) == SAID
+        assert await call(world, OAuth(on_url=world.agree)) == ECHOED
 
 
-async def test_without_auth_a_401_says_what_the_server_wants_and_how_to_give_it() -> None:
+async def test_without_auth_a_401_states_what_the_server_wants_and_how_to_give_it() -> None:
     async with guarded(scope="read") as world:
         with pytest.raises(AuthError) as caught:
             async with connect(HttpServer(world.url)):
                 pass
-    said = str(caught.value)
-    assert "it requires Bearer with scope 'read'; log in with HttpServer(url, auth=OAuth())" in said
+    reported = str(caught.value)
+    assert (
+        "it requires Bearer with scope 'read'; log in with HttpServer(url, auth=OAuth())"
+        in reported
+    )
 
 
 async def test_no_secret_is_in_a_log_or_a_repr(caplog: pytest.LogCaptureFixture) -> None:
@@ -195,14 +198,16 @@ async def test_no_secret_is_in_a_log_or_a_repr(caplog: pytest.LogCaptureFixture)
     async with guarded(lifetime=0) as world:
         auth = OAuth(store=store, on_url=world.agree)
         await call(world, auth)
-        told = "".join(r.getMessage() for r in caplog.records if r.name.startswith("mcp_client"))
-        assert told
-        told += repr(auth) + repr(auth._managers) + repr(store)
+        reported = "".join(
+            r.getMessage() for r in caplog.records if r.name.startswith("mcp_client")
+        )
+        assert reported
+        reported += repr(auth) + repr(auth._managers) + repr(store)
         secrets = {*world.tokens, *world.refresh_tokens}
         secrets |= {form["code"] for form in world.forms("/token") if "code" in form}
         secrets |= {form["code_verifier"] for form in world.forms("/token")[:1]}
         assert len(secrets) >= 4
-        assert not [secret for secret in secrets if secret in told]
+        assert not [secret for secret in secrets if secret in reported]
 
 
 async def test_a_request_to_another_origin_carries_no_token() -> None:

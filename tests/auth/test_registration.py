@@ -1,4 +1,4 @@
-"""Who we are to an authorization server, and that nobody else learns it."""
+"""Our identity at an authorization server, which no one else learns."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_then_the_client_metadata_url_where_the_server_supports_it() -> None:
     assert known.registration.client_id == "registered"
 
 
-def test_then_a_client_that_is_kept_and_else_a_new_one() -> None:
+def test_then_a_client_that_is_stored_and_else_a_new_one() -> None:
     world = World()
     first = identified(world, discovered(), RegisteredClient())
     assert (first.registration.client_id, first.kept) == ("registered", False)
@@ -65,7 +65,7 @@ def test_then_a_client_that_is_kept_and_else_a_new_one() -> None:
     assert world.urls == [f"{ISSUER}/register"]
 
 
-def test_a_registration_says_what_kind_of_client_it_is_for() -> None:
+def test_a_registration_states_what_kind_of_client_it_is_for() -> None:
     world = World()
     identified(world, discovered(), RegisteredClient(name="a host"))
     assert json.loads(world.fetched[0].body or b"") == {
@@ -103,16 +103,16 @@ def test_a_registration_asks_for_a_method_the_server_has(
     assert json.loads(world.fetched[0].body or b"")["token_endpoint_auth_method"] == wanted
 
 
-def test_what_the_server_says_is_kept_under_its_own_name() -> None:
-    answer = {
+def test_what_the_server_states_is_stored_under_its_own_name() -> None:
+    response = {
         "client_id": "c",
         "client_secret": "s",
         "client_secret_expires_at": 2000,
         "token_endpoint_auth_method": "client_secret_post",
     }
-    world = World({f"{ISSUER}/register": answer})
+    world = World({f"{ISSUER}/register": response})
     registration = identified(world, discovered(), RegisteredClient()).registration
-    assert world.kept == {ISSUER: registration}
+    assert world.stored == {ISSUER: registration}
     assert registration.issuer == ISSUER
     assert registration.secret_expires_at == 2000
     assert registration.token_endpoint_auth_method == "client_secret_post"
@@ -120,8 +120,8 @@ def test_what_the_server_says_is_kept_under_its_own_name() -> None:
 
 
 def test_a_secret_that_never_expires_is_written_as_0() -> None:
-    answer = {"client_id": "c", "client_secret": "s", "client_secret_expires_at": 0}
-    world = World({f"{ISSUER}/register": answer})
+    response = {"client_id": "c", "client_secret": "s", "client_secret_expires_at": 0}
+    world = World({f"{ISSUER}/register": response})
     assert (
         identified(world, discovered(), RegisteredClient()).registration.secret_expires_at is None
     )
@@ -154,18 +154,18 @@ OUTDATED = [
 ]
 
 
-@pytest.mark.parametrize("kept", OUTDATED, ids=["another issuer", "expired", "another port"])
-def test_a_kept_client_that_does_not_fit_is_not_used(kept: Registration) -> None:
+@pytest.mark.parametrize("stored", OUTDATED, ids=["another issuer", "expired", "another port"])
+def test_a_stored_client_that_does_not_fit_is_not_used(stored: Registration) -> None:
     world = World()
-    world.kept[ISSUER] = kept
+    world.stored[ISSUER] = stored
     assert (
         identified(world, discovered(), RegisteredClient()).registration.client_id == "registered"
     )
 
 
 def test_the_redirect_goes_to_the_port_that_is_registered_if_it_can() -> None:
-    kept = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
-    assert next(identify(discovered(), RegisteredClient(), kept)) == Listen((REDIRECT,))
+    stored = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
+    assert next(identify(discovered(), RegisteredClient(), stored)) == Listen((REDIRECT,))
 
 
 def test_credentials_of_one_server_are_not_sent_to_another() -> None:
@@ -199,33 +199,33 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("page", "why"), REFUSALS)
-def test_a_registration_that_fails_is_told_with_its_reason(page: Any, why: str) -> None:
+def test_a_registration_that_fails_is_reported_with_its_reason(page: Any, why: str) -> None:
     world = World({f"{ISSUER}/register": page})
     with pytest.raises(AuthError, match=why):
         identified(world, discovered(), RegisteredClient())
-    assert world.kept == {}
+    assert world.stored == {}
 
 
 def test_a_forgotten_client_makes_room_for_a_new_one() -> None:
     world = World()
-    world.kept[ISSUER] = old = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
+    world.stored[ISSUER] = old = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
     known = world.run(
         register_again(discovered(), RegisteredClient(), ClientIdentity(old, REDIRECT, kept=True))
     )
     assert known.registration.client_id == "registered"
-    assert world.kept[ISSUER].client_id == "registered"
+    assert world.stored[ISSUER].client_id == "registered"
 
 
-def test_a_forgotten_client_is_not_kept_even_if_there_will_be_no_other() -> None:
+def test_a_forgotten_client_is_not_stored_even_if_there_will_be_no_other() -> None:
     world = World({f"{ISSUER}/register": 403})
-    world.kept[ISSUER] = old = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
+    world.stored[ISSUER] = old = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
     with pytest.raises(AuthError, match="HTTP 403"):
         world.run(
             register_again(
                 discovered(), RegisteredClient(), ClientIdentity(old, REDIRECT, kept=True)
             )
         )
-    assert world.kept == {}
+    assert world.stored == {}
 
 
 @pytest.mark.parametrize(

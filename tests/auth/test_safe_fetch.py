@@ -122,7 +122,7 @@ def port_of(served: Served) -> int:
         ("", "unreadable"),
     ],
 )
-def test_an_address_is_of_the_kind_its_network_says(address: str, kind: str) -> None:
+def test_an_address_is_of_the_kind_of_its_network(address: str, kind: str) -> None:
     assert kind_of(address) == kind
 
 
@@ -392,7 +392,7 @@ async def test_the_first_address_that_takes_a_connection_is_asked(addresses: lis
     assert isinstance(outcome, Fetched)
 
 
-async def test_a_name_without_an_address_is_said_to_have_none() -> None:
+async def test_a_name_without_an_address_is_reported_to_have_none() -> None:
     async def fails(host: str, port: int) -> list[str]:
         raise OSError("no such name")
 
@@ -401,7 +401,7 @@ async def test_a_name_without_an_address_is_said_to_have_none() -> None:
         assert "'gone.example.com' cannot be resolved" in refusal(outcome)
 
 
-async def test_where_nothing_listens_the_reason_says_where_and_no_query() -> None:
+async def test_where_nothing_listens_the_reason_has_the_place_and_no_query() -> None:
     async with serving(hello, "/doc?key=hidden") as served:
         pass
     reason = refusal(await SafeFetcher(served.url).fetch(get(served.url)))
@@ -431,7 +431,7 @@ def answered(address: str) -> httpx.Response:
         (None, ["127.0.0.1"], False),
     ],
 )
-async def test_a_named_server_is_where_its_own_answer_came_from(
+async def test_a_named_server_is_where_its_own_response_came_from(
     connected: str | None, looked_up: list[str], allowed: bool
 ) -> None:
     async with serving(hello) as served:
@@ -466,7 +466,7 @@ async def test_a_named_server_that_has_not_answered_yet_is_where_its_name_is(
         assert isinstance(await fetcher.fetch(step), Unreachable)
 
 
-async def test_a_real_answer_tells_the_address_of_its_server() -> None:
+async def test_a_real_response_states_the_address_of_its_server() -> None:
     async with serving(hello) as served, httpx.AsyncClient(trust_env=False, timeout=None) as client:
         fetcher = SafeFetcher(
             f"http://mcp.corp:{port_of(served)}/mcp", resolve=Names(mcp_corp=["127.0.0.1"])

@@ -117,11 +117,11 @@ def echo_of(request: Request) -> str:
 
 async def repeat(request: Request, reply: Reply, status: int) -> None:
     """Refuse a request and repeat all of it, in every place where a text can be."""
-    said = echo_of(request)
-    plain = said.replace('"', "'").replace("\r", "").replace("\n", "")
+    reported = echo_of(request)
+    plain = reported.replace('"', "'").replace("\r", "").replace("\n", "")
     document = {
         "error": "invalid_grant",
-        "error_description": said,
+        "error_description": reported,
         "jsonrpc": "2.0",
         "id": None,
     }
@@ -130,7 +130,7 @@ async def repeat(request: Request, reply: Reply, status: int) -> None:
 
 
 def bound(document: dict[str, Any]) -> dict[str, Any]:
-    """A document of either server that says that tokens are bound to keys."""
+    """A document of either server that declares that tokens are bound to keys."""
     if "token_endpoint" in document:
         return {**document, "dpop_signing_alg_values_supported": ["ES256"]}
     return {**document, "dpop_bound_access_tokens_required": True}
@@ -162,13 +162,13 @@ async def test_secrets_that_a_server_repeats_are_not_in_errors_logs_or_reprs(
         if stage == "/register":
             await repeat(request, reply, status)
         else:
-            given = {"registration_access_token": REGISTRATION_TOKEN}
-            await reply.json({**world._registered(request), **given}, 201)
+            passed = {"registration_access_token": REGISTRATION_TOKEN}
+            await reply.json({**world._registered(request), **passed}, 201)
 
     async def mcp(request: Request, reply: Reply) -> None:
-        says = request.message.get("method") if request.method == "POST" else None
+        expected = request.message.get("method") if request.method == "POST" else None
         authorized = request.headers.get("authorization", "") != ""
-        refuses = (stage == "/mcp" and authorized) or (stage == "call" and says == "tools/call")
+        refuses = (stage == "/mcp" and authorized) or (stage == "call" and expected == "tools/call")
         if hostile and refuses:
             await repeat(request, reply, status)
         elif hostile and stage == "redirect" and authorized:
@@ -185,8 +185,8 @@ async def test_secrets_that_a_server_repeats_are_not_in_errors_logs_or_reprs(
         redirect = await world.agree(url)
         if hostile and stage == "/authorize":
             state = dict(parse_qsl(urlsplit(url).query))["state"]
-            said = urlencode({"error": "no", "error_description": url, "iss": world.issuer})
-            return f"{redirect.partition('?')[0]}?{said}&state={state}"
+            reported = urlencode({"error": "no", "error_description": url, "iss": world.issuer})
+            return f"{redirect.partition('?')[0]}?{reported}&state={state}"
         return redirect
 
     pages = {"/token": token, "/register": register, "/mcp": mcp}
@@ -304,9 +304,9 @@ async def test_secrets_of_a_service_that_a_server_repeats_are_not_in_errors_logs
             await reply.json({"access_token": access, "token_type": "Bearer", "expires_in": 3600})
 
     async def mcp(request: Request, reply: Reply) -> None:
-        says = request.message.get("method") if request.method == "POST" else None
+        expected = request.message.get("method") if request.method == "POST" else None
         authorized = request.headers.get("authorization", "") != ""
-        if (stage == "/mcp" and authorized) or (stage == "call" and says == "tools/call"):
+        if (stage == "/mcp" and authorized) or (stage == "call" and expected == "tools/call"):
             await repeat(request, reply, 403)
         else:
             await world._guarded(request, reply)

@@ -1,4 +1,4 @@
-"""Tokens are kept where nobody else can read them, and two processes lose nothing."""
+"""Tokens are stored where no one else can read them, and two processes lose nothing."""
 
 # mypy: disable-error-code="no-untyped-call"
 
@@ -103,7 +103,7 @@ def store(request: pytest.FixtureRequest, home: Path, entries: Entries) -> Token
 # ------------------------------------------------------------ what every store does
 
 
-async def test_what_is_kept_is_found_until_it_is_deleted(store: TokenStore) -> None:
+async def test_what_is_stored_is_found_until_it_is_deleted(store: TokenStore) -> None:
     assert await store.load(KEY) is None
     await store.delete(KEY)
     await store.save(KEY, TOKEN)
@@ -131,9 +131,9 @@ async def test_a_registration_is_for_its_issuer_letter_by_letter(store: TokenSto
     await store.save_registration(CLIENT)
     assert await store.load_registration(ISSUER) == CLIENT
     assert await store.load_registration(ISSUER + "/") is None
-    anew = Registration("another", issuer=ISSUER)
-    await store.save_registration(anew)
-    assert await store.load_registration(ISSUER) == anew
+    renewed = Registration("another", issuer=ISSUER)
+    await store.save_registration(renewed)
+    assert await store.load_registration(ISSUER) == renewed
     await store.delete_registration(ISSUER)
     await store.delete_registration(ISSUER)
     assert await store.load_registration(ISSUER) is None
@@ -193,7 +193,7 @@ def at_once(coroutine: Coroutine[Any, Any, Result]) -> Result:
     return result
 
 
-async def test_a_claim_made_while_the_clock_was_wrong_does_not_last_for_ever() -> None:
+async def test_a_claim_made_while_the_clock_was_wrong_does_not_last_forever() -> None:
     store = at(9_000_000.0)
     assert await store.claim(KEY, 60) is not None
     store._clock = lambda: 9_000_059.0
@@ -285,7 +285,7 @@ def test_the_default_file_is_in_the_users_data_directory(
 
 
 async def refused(store: TokenStore, reason: str) -> None:
-    """Each method says why; none changes or shows anything."""
+    """Each method reports the reason; none changes or shows anything."""
     ways: list[Any] = [
         lambda: store.load(KEY),
         lambda: store.save(KEY, TOKEN),
@@ -484,7 +484,7 @@ async def test_waiting_for_the_lock_of_the_file_is_bounded(
 
 
 @pytest.mark.both_backends
-async def test_changes_of_many_tasks_are_all_kept(home: Path) -> None:
+async def test_changes_of_many_tasks_are_all_stored(home: Path) -> None:
     store = FileTokens(home / "tokens.json")
     keys = [Key(ISSUER, KEY.resource, f"client-{number}") for number in range(12)]
     async with anyio.create_task_group() as tasks:
@@ -547,7 +547,9 @@ def test_the_claims_of_a_keyring_are_in_its_file_and_not_in_the_keyring(
     assert entries.entries == {}
 
 
-async def test_a_keyring_that_cannot_be_used_says_what_to_do(home: Path, entries: Entries) -> None:
+async def test_a_keyring_that_cannot_be_used_states_what_to_do(
+    home: Path, entries: Entries
+) -> None:
     store = KeyringTokens(claims=home / "claims.json")
     for unusable in (Locked(), NoKeyring()):
         keyring.set_keyring(unusable)
@@ -570,7 +572,7 @@ async def test_a_keyring_entry_that_is_not_a_token_is_an_error(
         assert "SECRET" not in str(caught.value)
 
 
-def test_without_the_package_the_error_says_which_extra_to_install(
+def test_without_the_package_the_error_names_which_extra_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
@@ -582,7 +584,7 @@ def test_without_the_package_the_error_says_which_extra_to_install(
 
 
 @pytest.mark.parametrize("how", ["memory", "folder"])
-async def test_a_state_keeps_tokens_and_hands_out_their_store(how: str, tmp_path: Path) -> None:
+async def test_a_state_keeps_tokens_and_returns_their_store(how: str, tmp_path: Path) -> None:
     state: State = MemoryState() if how == "memory" else FileState(tmp_path / "state")
     await state.tokens.save(KEY, TOKEN)
     await state.tokens.save_registration(CLIENT)
@@ -593,7 +595,7 @@ async def test_a_state_keeps_tokens_and_hands_out_their_store(how: str, tmp_path
 
 
 @pytest.mark.parametrize("odd", ["tokens.json", 1, MemoryState])
-def test_what_is_no_store_is_refused_by_name(odd: Any) -> None:
+def test_what_is_not_a_store_is_refused_by_name(odd: Any) -> None:
     with pytest.raises(ConfigError, match=r"store=.*: give FileTokens\(\)"):
         OAuth(store=odd)
     with pytest.raises(ConfigError, match="give a State"):

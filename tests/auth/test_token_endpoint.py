@@ -32,7 +32,7 @@ GRANTED = {"access_token": "at", "token_type": "Bearer"}
 PUBLIC = ClientAuthentication("the-client")
 
 
-def answer(payload: Any, status: int = 200, **headers: str) -> Fetched:
+def response(payload: Any, status: int = 200, **headers: str) -> Fetched:
     body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     return Fetched(status, {name.replace("_", "-"): headers[name] for name in headers}, body)
 
@@ -43,7 +43,7 @@ def ask(
     form: Mapping[str, str] = FORM,
     **options: Any,
 ) -> tuple[list[Fetch], dict[str, Any]]:
-    """Feed the flow its outcomes; give back what it asked for and what it returned."""
+    """Feed the flow its outcomes; return what it asked for and what it returned."""
     flow = token_request(ENDPOINT, form, authentication, **options)
     asked: list[Fetch] = []
     left = list(outcomes)
@@ -69,7 +69,7 @@ def refused(*outcomes: Fetched | Unreachable, **options: Any) -> AuthError:
 
 
 def test_a_public_client_names_itself_in_the_form() -> None:
-    [step], payload = ask(answer(GRANTED))
+    [step], payload = ask(response(GRANTED))
     assert (step.method, step.url) == ("POST", ENDPOINT)
     assert step.headers["content-type"] == "application/x-www-form-urlencoded"
     assert "authorization" not in step.headers
@@ -79,13 +79,13 @@ def test_a_public_client_names_itself_in_the_form() -> None:
 
 def test_a_secret_goes_in_the_header_or_in_the_form_and_not_in_both() -> None:
     basic = ClientAuthentication("the-client", "client_secret_basic", "cs-SECRET")
-    [step], _ = ask(answer(GRANTED), authentication=basic)
+    [step], _ = ask(response(GRANTED), authentication=basic)
     expected = base64.b64encode(b"the-client:cs-SECRET").decode()
     assert step.headers["authorization"] == f"Basic {expected}"
     assert form_of(step) == {**FORM, "client_id": "the-client"}
 
     post = ClientAuthentication("the-client", "client_secret_post", "cs-SECRET")
-    [step], _ = ask(answer(GRANTED), authentication=post)
+    [step], _ = ask(response(GRANTED), authentication=post)
     assert "authorization" not in step.headers
     assert form_of(step) == {**FORM, "client_id": "the-client", "client_secret": "cs-SECRET"}
 
@@ -106,7 +106,7 @@ def test_each_request_has_an_assertion_of_its_own() -> None:
 
     signed = ClientAuthentication("the-client", "private_key_jwt", sign=sign)
     for number in range(2):
-        [step], _ = ask(answer(GRANTED), authentication=signed)
+        [step], _ = ask(response(GRANTED), authentication=signed)
         form = form_of(step)
         assert form["client_assertion"] == f"assertion-{number}"
         assert form["client_assertion_type"].endswith(":client-assertion-type:jwt-bearer")
@@ -138,7 +138,7 @@ def test_client_id_and_secret_can_be_read_back_from_a_basic_header(name: str, se
         ("s", "private_key_jwt", ["client_secret_post"], "client_secret_post"),
     ],
 )
-def test_how_a_client_authenticates_is_what_its_registration_or_the_metadata_says(
+def test_how_a_client_authenticates_is_what_its_registration_or_the_metadata_states(
     secret: str | None, registered: str | None, supported: list[str] | None, expected: str
 ) -> None:
     client = Registration("c", secret, registered)
@@ -150,17 +150,17 @@ BOTH = ["client_secret_basic", "client_secret_post"]
 
 
 def test_a_client_of_unknown_method_tries_the_other_one_that_the_server_supports() -> None:
-    given = ClientAuthentication.of(Registration("c", "cs-SECRET"), BOTH)
-    flow = first_token_request(ENDPOINT, FORM, given)
+    passed = ClientAuthentication.of(Registration("c", "cs-SECRET"), BOTH)
+    flow = first_token_request(ENDPOINT, FORM, passed)
     first = next(flow)
     assert isinstance(first, Fetch)
     assert "authorization" in first.headers
-    second = flow.send(answer({"error": "invalid_client"}, 401))
+    second = flow.send(response({"error": "invalid_client"}, 401))
     assert isinstance(second, Fetch)
     assert "authorization" not in second.headers
     assert form_of(second) == {**FORM, "client_id": "c", "client_secret": "cs-SECRET"}
     with pytest.raises(StopIteration) as done:
-        flow.send(answer(GRANTED))
+        flow.send(response(GRANTED))
     payload, used = done.value.value
     assert (payload, used.method) == (GRANTED, "client_secret_post")
 
@@ -181,7 +181,7 @@ def test_a_refusal_that_no_other_method_can_cure_is_final(
     flow = first_token_request(ENDPOINT, FORM, ClientAuthentication.of(client, supported))
     next(flow)
     with pytest.raises(AuthError, match=error):
-        flow.send(answer({"error": error}, 400))
+        flow.send(response({"error": error}, 400))
 
 
 def test_a_server_that_supports_no_method_for_a_secret_is_an_error_that_names_its_methods() -> None:
@@ -193,48 +193,48 @@ def test_a_server_that_supports_no_method_for_a_secret_is_an_error_that_names_it
     ("outcome", "code", "retryable", "words"),
     [
         (
-            answer({"error": "invalid_grant"}, 400),
+            response({"error": "invalid_grant"}, 400),
             "invalid_grant",
             False,
             r"refused with invalid_grant$",
         ),
         (
-            answer({"error": "invalid_client", "error_description": "who?"}, 401),
+            response({"error": "invalid_client", "error_description": "who?"}, 401),
             "invalid_client",
             False,
             r"invalid_client: who\?",
         ),
-        (answer({"error": "slow\ndown"}, 400), None, False, "HTTP status 400"),
-        (answer({"error": {"a": 1}}, 400), None, False, "HTTP status 400"),
-        (answer({"error": "bad_verification_code"}), "bad_verification_code", False, "refused"),
-        (answer({"error": "x", "access_token": "at"}), "x", False, "refused with x"),
-        (answer(b"<html>", 502), None, True, "HTTP status 502"),
-        (answer({"error": "temporarily_unavailable"}, 400), "temporarily_unavailable", True, ""),
+        (response({"error": "slow\ndown"}, 400), None, False, "HTTP status 400"),
+        (response({"error": {"a": 1}}, 400), None, False, "HTTP status 400"),
+        (response({"error": "bad_verification_code"}), "bad_verification_code", False, "refused"),
+        (response({"error": "x", "access_token": "at"}), "x", False, "refused with x"),
+        (response(b"<html>", 502), None, True, "HTTP status 502"),
+        (response({"error": "temporarily_unavailable"}, 400), "temporarily_unavailable", True, ""),
         # the provider's own words, in whatever form
-        (answer(["no", {"message": "such code"}], 400), None, False, "400: no, such code$"),
-        (answer("go away", 403), None, False, "403: go away$"),
-        (answer({"error": ["a", "b"]}, 400), None, False, "400: a, b$"),
-        (answer({"errors": [{"title": "t", "detail": "d"}]}, 422), None, False, "422: t, d$"),
-        (answer({"statusCode": 400, "message": ["m1", "m2"]}, 400), None, False, "400: m1, m2$"),
+        (response(["no", {"message": "such code"}], 400), None, False, "400: no, such code$"),
+        (response("go away", 403), None, False, "403: go away$"),
+        (response({"error": ["a", "b"]}, 400), None, False, "400: a, b$"),
+        (response({"errors": [{"title": "t", "detail": "d"}]}, 422), None, False, "422: t, d$"),
+        (response({"statusCode": 400, "message": ["m1", "m2"]}, 400), None, False, "400: m1, m2$"),
         (
-            answer({"error": {"type": "x", "message": "use JSON"}}, 415),
+            response({"error": {"type": "x", "message": "use JSON"}}, 415),
             None,
             False,
             "415: use JSON$",
         ),
         (
-            answer({"error": "invalid_grant", "hint": "expired"}, 400),
+            response({"error": "invalid_grant", "hint": "expired"}, 400),
             "invalid_grant",
             False,
             "refused with invalid_grant: expired$",
         ),
-        (answer(b"Unsupported Media Type", 415), None, False, "415: Unsupported Media Type$"),
-        (answer(b"<html><title>Busy</title>", 503), None, True, "503: Busy$"),
-        (answer(b"a\x1b[2Jb\r\nc", 400), None, False, r"400: a.*2Jb c$"),
-        (answer(GRANTED, 302), None, False, "HTTP status 302"),
-        (answer(b"access_token=at&token_type=bearer"), None, False, "not a JSON object"),
-        (answer([GRANTED]), None, False, "not a JSON object"),
-        (answer({"token_type": "Bearer"}), None, False, "no access_token"),
+        (response(b"Unsupported Media Type", 415), None, False, "415: Unsupported Media Type$"),
+        (response(b"<html><title>Busy</title>", 503), None, True, "503: Busy$"),
+        (response(b"a\x1b[2Jb\r\nc", 400), None, False, r"400: a.*2Jb c$"),
+        (response(GRANTED, 302), None, False, "HTTP status 302"),
+        (response(b"access_token=at&token_type=bearer"), None, False, "not a JSON object"),
+        (response([GRANTED]), None, False, "not a JSON object"),
+        (response({"token_type": "Bearer"}), None, False, "no access_token"),
         (
             Unreachable("refused to fetch: 10.0.0.1 is private"),
             None,
@@ -243,7 +243,7 @@ def test_a_server_that_supports_no_method_for_a_secret_is_an_error_that_names_it
         ),
     ],
 )
-def test_a_refusal_says_why_and_whether_to_try_again(
+def test_a_refusal_gives_the_reason_and_whether_to_try_again(
     outcome: Fetched | Unreachable, code: str | None, retryable: bool, words: str
 ) -> None:
     error = refused(outcome)
@@ -254,15 +254,15 @@ def test_a_refusal_says_why_and_whether_to_try_again(
 
 @pytest.mark.parametrize("status", [200, 201, 202, 203])
 def test_any_status_of_success_with_a_token_is_one(status: int) -> None:
-    assert ask(answer(GRANTED, status))[1] == GRANTED
+    assert ask(response(GRANTED, status))[1] == GRANTED
     for odd in ({"error": "x", **GRANTED}, {"token_type": "Bearer"}):
-        assert not refused(answer(odd, status)).retryable
+        assert not refused(response(odd, status)).retryable
     step = Fetch("POST", ENDPOINT, "the token endpoint")
-    told = [*accepted_deviations(step, answer({**GRANTED, "token_type": "bot"}, status))]
-    assert len(told) == (1 if status == 200 else 2)
-    assert not [*accepted_deviations(step, answer(GRANTED))]
-    assert not [*accepted_deviations(step, answer({"error": "x", **GRANTED}, 201))]
-    assert not [*accepted_deviations(replace(step, what="other"), answer(GRANTED, 201))]
+    reported = [*accepted_deviations(step, response({**GRANTED, "token_type": "bot"}, status))]
+    assert len(reported) == (1 if status == 200 else 2)
+    assert not [*accepted_deviations(step, response(GRANTED))]
+    assert not [*accepted_deviations(step, response({"error": "x", **GRANTED}, 201))]
+    assert not [*accepted_deviations(replace(step, what="other"), response(GRANTED, 201))]
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_any_status_of_success_with_a_token_is_one(status: int) -> None:
 )
 @pytest.mark.parametrize("status", [200, 400])
 def test_no_secret_is_in_the_words_of_a_provider(body: bytes, status: int) -> None:
-    text = str(refused(answer(body, status)))
+    text = str(refused(response(body, status)))
     for secret in (
         "gho_secret",
         "rt-SECRET",
@@ -298,24 +298,24 @@ def test_no_secret_is_in_the_words_of_a_provider(body: bytes, status: int) -> No
     "body", [b'"gho_secret1234"', b'["gho_secret1234"]', b'{"code": "gho_secret1234", "hint": 1}']
 )
 def test_what_may_be_a_token_in_another_form_is_not_quoted(body: bytes) -> None:
-    assert "gho_secret" not in str(refused(answer(body)))
-    assert "wrong" in str(refused(answer({"error": {"message": "wrong"}})))
+    assert "gho_secret" not in str(refused(response(body)))
+    assert "wrong" in str(refused(response({"error": {"message": "wrong"}})))
 
 
 def test_a_long_page_of_a_provider_is_cut_and_costs_little() -> None:
     for body in (b"<" * 900_000, b"token=" * 150_000, b"<title" * 150_000, b"[" * 900_000):
-        assert len(str(refused(answer(body, 500)))) < 500
+        assert len(str(refused(response(body, 500)))) < 500
 
 
-def test_a_busy_server_says_when_to_come_back() -> None:
-    error = refused(answer({"error": "slow_down"}, 429, retry_after="17"))
+def test_a_busy_server_names_when_to_retry() -> None:
+    error = refused(response({"error": "slow_down"}, 429, retry_after="17"))
     assert (error.http_status, error.retry_after, error.retryable) == (429, 17.0, True)
-    assert refused(answer({}, 503, retry_after="tomorrow")).retry_after is None
+    assert refused(response({}, 503, retry_after="tomorrow")).retry_after is None
 
 
 def test_an_error_is_made_safe_to_look_at() -> None:
     text = "\x1b[31mred\u202e" + "x" * 9000
-    error = refused(answer({"error": "invalid_grant", "error_description": text}, 400))
+    error = refused(response({"error": "invalid_grant", "error_description": text}, 400))
     assert "\x1b" not in str(error)
     assert "\u202e" not in str(error)
     assert len(str(error)) < 600
@@ -338,14 +338,14 @@ def test_a_secret_that_the_server_repeats_is_not_in_the_error(
 ) -> None:
     form = {"grant_type": grant, **SECRETS[grant]}
     client = ClientAuthentication("c", method, "k+SECRET/7")
-    [step], _ = ask(answer(GRANTED), authentication=client, form=form)
-    told = [*SECRETS[grant].values(), *([] if method == "none" else ["k+SECRET/7"])]
-    told += [quote(text, safe="") for text in told]
+    [step], _ = ask(response(GRANTED), authentication=client, form=form)
+    reported = [*SECRETS[grant].values(), *([] if method == "none" else ["k+SECRET/7"])]
+    reported += [quote(text, safe="") for text in reported]
     if "authorization" in step.headers:
-        told.append(step.headers["authorization"].removeprefix("Basic "))
-    for text in told:
+        reported.append(step.headers["authorization"].removeprefix("Basic "))
+    for text in reported:
         echo = {"error": "invalid_request", where: text}
-        error = refused(answer(echo, 400), authentication=client, form=form)
+        error = refused(response(echo, 400), authentication=client, form=form)
         assert "SECRET" not in f"{error} {error!r} {error.__dict__} {step!r} {client!r}"
         assert text not in str(error)
     assert "SECRET" not in caplog.text
@@ -372,7 +372,7 @@ WANTED = {"error": "use_dpop_nonce"}
 
 def test_a_server_that_wants_its_nonce_is_asked_once_more_with_a_new_proof() -> None:
     steps, payload = ask(
-        answer(WANTED, 400, dpop_nonce="n1"), answer(GRANTED, dpop_nonce="n2"), dpop=Proofs()
+        response(WANTED, 400, dpop_nonce="n1"), response(GRANTED, dpop_nonce="n2"), dpop=Proofs()
     )
     first, second = (step.headers["dpop"] for step in steps)
     assert first == f"POST {ENDPOINT} 1 none yet"
@@ -384,10 +384,10 @@ def test_a_server_that_wants_its_nonce_is_asked_once_more_with_a_new_proof() -> 
 @pytest.mark.parametrize(
     ("outcomes", "dpop"),
     [
-        ([answer(WANTED, 400, dpop_nonce="n1"), answer(WANTED, 400, dpop_nonce="n2")], True),
-        ([answer(WANTED, 400)], True),
-        ([answer({"error": "invalid_grant"}, 400, dpop_nonce="n1")], True),
-        ([answer(WANTED, 400, dpop_nonce="n1")], False),
+        ([response(WANTED, 400, dpop_nonce="n1"), response(WANTED, 400, dpop_nonce="n2")], True),
+        ([response(WANTED, 400)], True),
+        ([response({"error": "invalid_grant"}, 400, dpop_nonce="n1")], True),
+        ([response(WANTED, 400, dpop_nonce="n1")], False),
     ],
 )
 def test_the_token_endpoint_is_asked_at_most_twice(outcomes: list[Fetched], dpop: bool) -> None:
@@ -404,7 +404,7 @@ def test_the_token_endpoint_is_asked_at_most_twice(outcomes: list[Fetched], dpop
     ).map(lambda payload: json.dumps(payload).encode()),
 )
 @examples(80)
-def test_any_answer_is_a_payload_with_a_token_or_one_error(status: int, body: bytes) -> None:
+def test_any_response_is_a_payload_with_a_token_or_one_error(status: int, body: bytes) -> None:
     try:
         _, payload = ask(Fetched(status, {}, body))
     except AuthError as error:

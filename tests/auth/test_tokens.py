@@ -1,4 +1,4 @@
-"""A token is what the server said, read strictly, and none of it is shown."""
+"""A token is the server's response, parsed strictly, and none of it is shown."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def jwt(**claims: Any) -> str:
         (f"a.{'A' * 20_000}.c", ""),
     ],
 )
-def test_whose_a_token_is_is_known_where_it_says_so(access: str, subject: str) -> None:
+def test_whose_a_token_is_is_known_if_the_token_names_it(access: str, subject: str) -> None:
     assert token(access_token=access).subject == subject
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("passed", "expected"),
     [
         (3600, NOW + 3600),
         ("3600", NOW + 3600),
@@ -65,9 +65,9 @@ def test_whose_a_token_is_is_known_where_it_says_so(access: str, subject: str) -
     ],
 )
 def test_an_expiry_becomes_a_time_and_an_invalid_one_is_ignored(
-    given: Any, expected: float | None
+    passed: Any, expected: float | None
 ) -> None:
-    assert token(expires_in=given).expires_at == expected
+    assert token(expires_in=passed).expires_at == expected
 
 
 def test_a_token_is_fresh_until_a_minute_before_it_expires() -> None:
@@ -88,9 +88,9 @@ def test_a_token_that_lives_shortly_is_fresh_for_most_of_its_life() -> None:
 
 def test_an_expiry_is_absolute_and_survives_being_written_down() -> None:
     made = token()
-    kept = Token.from_wire(json.loads(json.dumps(made.to_wire())))
-    assert kept == made
-    assert not kept.fresh(NOW + 3600)
+    stored = Token.from_wire(json.loads(json.dumps(made.to_wire())))
+    assert stored == made
+    assert not stored.fresh(NOW + 3600)
 
 
 def test_the_scope_is_what_was_granted_or_else_what_was_asked_for() -> None:
@@ -100,7 +100,7 @@ def test_the_scope_is_what_was_granted_or_else_what_was_asked_for() -> None:
     assert token(scope=["a"]).scope == {"asked"}
 
 
-def test_a_refresh_keeps_what_its_answer_leaves_out() -> None:
+def test_a_refresh_keeps_what_its_response_leaves_out() -> None:
     first = token(refresh_token="rt-1", scope="a b")
     second = Token.from_response({**GRANTED, "access_token": "at-2"}, NOW, previous=first)
     assert (second.refresh_token, second.scope) == ("rt-1", frozenset("ab"))
@@ -144,13 +144,13 @@ def test_a_refresh_without_a_type_keeps_the_type_and_nothing_is_guessed_beside_a
             Token.from_response(odd, NOW, dpop_key="{}")
 
 
-def test_a_dpop_token_is_kept_with_its_key_and_a_bearer_token_without() -> None:
-    answer = {**GRANTED, "token_type": "dpop"}
-    bound = Token.from_response(answer, NOW, dpop_key="{}")
+def test_a_dpop_token_is_stored_with_its_key_and_a_bearer_token_without() -> None:
+    response = {**GRANTED, "token_type": "dpop"}
+    bound = Token.from_response(response, NOW, dpop_key="{}")
     assert (bound.authorization, bound.dpop_key) == ("DPoP at-SECRET", "{}")
     assert Token.from_response(GRANTED, NOW, dpop_key="{}").dpop_key is None
     with pytest.raises(AuthError, match="no proof was sent"):
-        Token.from_response(answer, NOW)
+        Token.from_response(response, NOW)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ json_values = st.recursive(
     )
 )
 @examples(80)
-def test_any_answer_makes_a_token_or_one_error(payload: dict[str, Any]) -> None:
+def test_any_response_makes_a_token_or_one_error(payload: dict[str, Any]) -> None:
     try:
         made = Token.from_response(payload, NOW)
     except AuthError as error:

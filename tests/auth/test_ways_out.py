@@ -81,7 +81,7 @@ def test_the_resource_can_be_left_out() -> None:
         {"error": "invalid_request", "error_description": "AADSTS9010010: resource and scope"},
     ],
 )
-def test_a_server_that_does_not_know_resource_is_told_with_the_option(page: Any) -> None:
+def test_a_server_that_does_not_know_resource_is_reported_with_the_option(page: Any) -> None:
     with pytest.raises(AuthError, match="send_resource=False"):
         logged_in(World({TOKEN: page}))
     with pytest.raises(AuthError, match="send_resource=False"):
@@ -129,12 +129,12 @@ def test_a_scope_that_we_added_is_left_out_where_it_is_refused_and_from_then_on(
     assert "prompt" not in world.consents[1]
     assert login.scopes == {"read"}
     assert login.source.refused_scopes == {"offline_access"}
-    kept = Source.from_wire(login.source.to_wire())
+    stored = Source.from_wire(login.source.to_wire())
     for _ in range(2):  # remembered by the login that leaves it out, too
         world = Refusing()
-        kept = logged_in(world, client, challenge=READ, last=kept).source
+        stored = logged_in(world, client, challenge=READ, last=stored).source
         assert [one["scope"] for one in world.consents] == ["read"]
-    elsewhere = replace(kept, key=replace(kept.key, issuer="https://other.example"))
+    elsewhere = replace(stored, key=replace(stored.key, issuer="https://other.example"))
     world = Refusing()
     logged_in(world, client, challenge=READ, last=elsewhere)
     assert world.consents[0]["scope"] == "offline_access read"
@@ -148,7 +148,7 @@ def test_a_scope_that_we_added_is_left_out_where_it_is_refused_and_from_then_on(
         (READ, {"scopes": frozenset({"openid"})}),
     ],
 )
-def test_a_scope_that_somebody_asked_for_is_not_left_out(challenge: Any, options: Any) -> None:
+def test_a_scope_that_a_person_asked_for_is_not_left_out(challenge: Any, options: Any) -> None:
     world = Refusing("offline_access", "openid")
     with pytest.raises(AuthError, match="invalid_scope"):
         logged_in(world, RegisteredClient(client_id="by-hand"), challenge=challenge, **options)
@@ -236,7 +236,7 @@ def test_a_given_issuer_may_be_written_with_or_without_the_slash() -> None:
 
 def test_a_stored_token_for_the_same_resource_and_client_serves_unless_it_was_refused() -> None:
     world = World()
-    world.kept[ISSUER] = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
+    world.stored[ISSUER] = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
     world.tokens[Key(ISSUER, SERVER, "old")] = Token("kept", scope=frozenset({"read"}))
     assert logged_in(world).token.access_token == "kept"
     assert world.consents == []
@@ -293,7 +293,7 @@ async def test_plain_http_to_an_allowed_host_leaves_this_machine() -> None:
     assert outcome.json == {"hello": "nas.local"}
 
 
-async def test_a_private_address_that_is_refused_is_told_with_the_option() -> None:
+async def test_a_private_address_that_is_refused_is_reported_with_the_option() -> None:
     step = Fetch("GET", "https://10.0.0.7/token", "the metadata")
     refused = await SafeFetcher("https://mcp.example/mcp").fetch(step)
     assert isinstance(refused, Unreachable)

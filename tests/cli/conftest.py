@@ -1,4 +1,4 @@
-"""One process that has loaded the command, for all tests of this folder."""
+"""One process that has loaded the command, for all tests of this directory."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A process that has loaded the command, and forks for each run of it.
 
 Loading takes three times as long as most commands. What is run is the same: a process and a session
-of its own, with its own environment, folder, and pipes. Commands at a terminal and those that test
-how the command starts are started as a shell does.
+of its own, with its own environment, directory, and pipes. Commands at a terminal are started as a
+shell does, and so are those that test how the command starts.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ _MODULES = (
 class Forked:
     """Runs commands, one after the other."""
 
-    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, env: Mapping[str, str]) -> None:
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with other:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.cli.forked", str(other.fileno())],
-                cwd=folder,
+                cwd=directory,
                 env=dict(env),
                 stdin=subprocess.DEVNULL,
                 pass_fds=[other.fileno()],
@@ -78,16 +78,16 @@ class Forked:
     ) -> tuple[int, bytes, bytes]:
         """The exit code, and what came on standard output and on standard error."""
         pipes = [os.pipe() for _ in range(3)]
-        (given, giving), (out, out_to), (err, err_to) = pipes
+        (passed, giving), (out, out_to), (err, err_to) = pipes
         request = json.dumps({"words": words, "cwd": str(cwd), "env": dict(env)})
-        socket.send_fds(self._socket, [request.encode()], [given, out_to, err_to])
-        for each in (given, out_to, err_to):
+        socket.send_fds(self._socket, [request.encode()], [passed, out_to, err_to])
+        for each in (passed, out_to, err_to):
             os.close(each)
-        said: dict[int, bytes] = {}
+        reported: dict[int, bytes] = {}
         threads = [
             threading.Thread(target=_give, args=(giving, stdin)),
-            threading.Thread(target=_take, args=(out, said)),
-            threading.Thread(target=_take, args=(err, said)),
+            threading.Thread(target=_take, args=(out, reported)),
+            threading.Thread(target=_take, args=(err, reported)),
         ]
         for thread in threads:
             thread.start()
@@ -99,7 +99,7 @@ class Forked:
             raise
         for thread in threads:
             thread.join(seconds)
-        return code, said[out], said[err]
+        return code, reported[out], reported[err]
 
 
 def _give(pipe: int, data: bytes) -> None:
@@ -111,9 +111,9 @@ def _give(pipe: int, data: bytes) -> None:
             pass
 
 
-def _take(pipe: int, said: dict[int, bytes]) -> None:
+def _take(pipe: int, reported: dict[int, bytes]) -> None:
     with open(pipe, "rb") as stream:
-        said[pipe] = stream.read()
+        reported[pipe] = stream.read()
 
 
 # ---------------------------------------------------------------------- the other process

@@ -84,11 +84,11 @@ def sending(*content: dict[str, Any], **more: Any) -> list[str]:
     return [*words, "--allow", "raw"]
 
 
-def offering(folder: Path, result: dict[str, Any], during: str = "", **schemas: Any) -> str:
+def offering(directory: Path, result: dict[str, Any], during: str = "", **schemas: Any) -> str:
     """A server with one tool of these schemas, which always answers so; ``during`` a call it runs
     this, where ``tell(method, **params)`` sends a notification."""
     tool = {"name": "count", "inputSchema": {"type": "object"}, **schemas}
-    program = folder / "counting.py"
+    program = directory / "counting.py"
     program.write_text(f"""
 import json, os, sys, time
 def tell(method, **params):
@@ -115,8 +115,8 @@ for line in sys.stdin:
 
 def environment(home: Path | None, **more: str) -> dict[str, str]:
     out = ("XDG_STATE_HOME", "XDG_CACHE_HOME", "COLUMNS", "LINES", "NO_COLOR")
-    kept = {name: value for name, value in os.environ.items() if name not in out}
-    found = {**kept, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", "PYTHONUTF8": "1"}
+    remaining = {name: value for name, value in os.environ.items() if name not in out}
+    found = {**remaining, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", "PYTHONUTF8": "1"}
     if home is not None:
         own = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config")}
     else:  # nothing is written into the home of the person who runs the tests
@@ -134,8 +134,8 @@ def run(
     """Run it without a terminal, as in a script of cron's."""
     data, found = stdin.encode() if isinstance(stdin, str) else stdin, environment(home, **env)
     if _forked is not None and not any(name.startswith("PYTHON") for name in env):
-        code, out, said = _forked.run(words, cwd, found, data, BOUND)
-        return _done(code, out, said)
+        code, out, output = _forked.run(words, cwd, found, data, BOUND)
+        return _done(code, out, output)
     done = subprocess.run(
         [sys.executable, "-m", "mcp_client", *words],
         cwd=cwd,
@@ -179,8 +179,8 @@ def in_sh(line: str, home: Path | None = None) -> Done:
     return _done(done.returncode, done.stdout, done.stderr)
 
 
-def _done(code: int, out: bytes, said: bytes) -> Done:
-    err = said.decode()
+def _done(code: int, out: bytes, reported: bytes) -> Done:
+    err = reported.decode()
     assert "Traceback" not in err.replace(OF_A_SCRIPT, ""), err
     return Done(code, out.decode(), err)
 
@@ -233,12 +233,12 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def without_extra(folder: Path) -> dict[str, str]:
-    """The environment of an installation without the extra ``cli``; ``folder`` is made."""
-    folder.mkdir()
+def without_extra(directory: Path) -> dict[str, str]:
+    """The environment of an installation without the extra ``cli``; ``directory`` is made."""
+    directory.mkdir()
     for name in ("rich", "prompt_toolkit", "textual_image", "PIL"):
-        (folder / f"{name}.py").write_text("raise ImportError('not installed')\n")
-    return {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+        (directory / f"{name}.py").write_text("raise ImportError('not installed')\n")
+    return {"PYTHONPATH": os.pathsep.join([str(directory), str(ROOT)])}
 
 
 @contextmanager

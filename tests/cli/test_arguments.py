@@ -60,7 +60,7 @@ DEFS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("its", "given"),
+    ("its", "passed"),
     [
         (
             {"anyOf": [{}, NULL]},
@@ -96,12 +96,12 @@ DEFS: dict[str, Any] = {
     ],
 )
 def test_a_word_is_read_through_all_that_the_schema_is_made_of(
-    its: dict[str, Any], given: dict[str, Any]
+    its: dict[str, Any], passed: dict[str, Any]
 ) -> None:
     schema = {"type": "object", "properties": {"a": its}, "$defs": DEFS}
     for root in (schema, {"$ref": "#/$defs/all", "$defs": {**DEFS, "all": schema}}):
-        found = {word: arguments_of([f"a={word}"], root, str)["a"] for word in given}
-        assert repr(found) == repr(given)
+        found = {word: arguments_of([f"a={word}"], root, str)["a"] for word in passed}
+        assert repr(found) == repr(passed)
 
 
 def test_the_items_of_a_list_that_may_be_null_are_numbers_when_the_key_is_repeated() -> None:
@@ -215,7 +215,7 @@ def test_a_file_and_standard_input_give_objects_that_later_words_change(tmp_path
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"[1]", b"{", b'"x"', b""])
-def test_a_file_that_is_no_json_object_is_a_usage_error(
+def test_a_file_that_is_not_json_object_is_a_usage_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     monkeypatch.chdir(tmp_path)  # a long name is cut
@@ -224,7 +224,7 @@ def test_a_file_that_is_no_json_object_is_a_usage_error(
         read("@a.json")
 
 
-def test_a_slip_in_a_name_is_told() -> None:
+def test_a_slip_in_a_name_is_reported() -> None:
     assert check_names({"text": 1}, SCHEMA) is None
     assert check_names({"quite_different": 1}, SCHEMA) is None
     assert "did you mean count?" in str(check_names({"cuont": 1}, SCHEMA))
@@ -241,7 +241,7 @@ def test_what_is_missing_is_what_is_required_and_not_given() -> None:
     assert missing_names({}, {"required": "a"}) == missing_names({}, {}) == []
 
 
-def test_a_name_that_no_list_of_names_bounds_is_no_slip() -> None:
+def test_a_name_that_no_list_of_names_bounds_is_not_a_slip() -> None:
     assert check_names({"cuont": 1}, {**SCHEMA, "patternProperties": {"c": {}}}) is None
     assert check_names({"count": 1, "zzzzzzzz": 2}, {**SCHEMA, "required": ["count"]}) is None
     assert check_names({"a": 1}, {"properties": "none"}) is None
@@ -298,7 +298,7 @@ for _ in range(3):
         ({"$ref": "https://example.com/schema", "type": "string"}, "str"),
     ],
 )
-def test_a_schema_is_said_in_a_few_words(schema: Any, wanted: str) -> None:
+def test_a_schema_is_described_in_a_few_words(schema: Any, wanted: str) -> None:
     assert type_text(schema, SCHEMA) == wanted
 
 
@@ -316,7 +316,7 @@ def test_what_is_referred_to_is_found_through_several_steps() -> None:
     assert referred(True, root) is True
 
 
-def test_a_signature_says_which_arguments_may_be_left_out() -> None:
+def test_a_signature_names_which_arguments_may_be_left_out() -> None:
     parameters = {"a": {"type": "string"}, "b": {"default": "x", "type": "string"}, "c": True}
     schema = {"type": "object", "properties": parameters, "required": ["a", "b"]}
     definition = {"name": "t", "inputSchema": schema, "outputSchema": {"type": "object"}}
@@ -439,7 +439,7 @@ def test_a_command_without_a_server_has_these_options(
     }
 
 
-def test_options_of_the_session_may_stand_anywhere() -> None:
+def test_options_of_the_session_may_be_anywhere() -> None:
     assert session_options() == {f"--{name.replace('_', '-')}" for name in SESSION}
     words = ["--json", "--save", "d", "--allow", "a", "call", "t", "--trust", "x", "--no-input"]
     found = parsed([*words, "k=v", "--timeout=2.5", "-"])
@@ -474,7 +474,7 @@ def test_options_of_the_session_may_stand_anywhere() -> None:
         ("search t -- --json", {"query": ["--json"], "json": False}),
     ],
 )
-def test_options_stand_anywhere(line: str, wanted: dict[str, Any]) -> None:
+def test_options_may_be_anywhere(line: str, wanted: dict[str, Any]) -> None:
     found = vars(parsed(line.split()))
     assert {name: found[name] for name in wanted} == wanted
 
@@ -525,7 +525,7 @@ def options() -> Iterator[tuple[str, str, list[str]]]:
                 yield command, action.dest, with_value(action, name)
 
 
-def test_every_option_of_every_command_stands_at_every_place() -> None:
+def test_every_option_of_every_command_is_at_every_place() -> None:
     assert POSITIONALS.keys() == commands().keys()
     for command, dest, option in options():
         words = [command, *POSITIONALS[command].split()]
@@ -533,15 +533,15 @@ def test_every_option_of_every_command_stands_at_every_place() -> None:
         assert wanted[dest] != vars(parsed(words))[dest], (command, option)
         joined = ["=".join(option)] if option[0].startswith("--") else ["".join(option)]
         for place in range(len(words) + 1):
-            for given in (option, joined):
-                line = [*words[:place], *given, *words[place:]]
+            for passed in (option, joined):
+                line = [*words[:place], *passed, *words[place:]]
                 assert vars(parsed(line)) == wanted, line
                 if place <= 1:  # text after -- is not an option
-                    line = [*words[:place], *given, "--", *words[place:]]
+                    line = [*words[:place], *passed, "--", *words[place:]]
                     assert vars(parsed(line)) == wanted, line
 
 
-def test_an_option_of_another_command_is_said_to_be_one_of_it() -> None:
+def test_an_option_of_another_command_is_reported_to_be_one_of_it() -> None:
     every = {option[0]: option for _, _, option in options()}
     for command, parser in commands().items():
         words = [command, *POSITIONALS[command].split()]
@@ -556,7 +556,7 @@ def test_an_option_of_another_command_is_said_to_be_one_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "expected"),
     [
         ("", "the following arguments are required: COMMAND"),
         ("tols t", "unknown command 'tols'; did you mean tools?"),
@@ -585,10 +585,10 @@ def test_an_option_of_another_command_is_said_to_be_one_of_it() -> None:
         ),
     ],
 )
-def test_a_line_that_cannot_be_read_is_a_usage_error(line: str, says: str) -> None:
+def test_a_line_that_cannot_be_read_is_a_usage_error(line: str, expected: str) -> None:
     with pytest.raises(UsageError) as caught:
         parsed(line.split())
-    assert str(caught.value).startswith(says)
+    assert str(caught.value).startswith(expected)
     assert str(caught.value).endswith("--help')")
 
 

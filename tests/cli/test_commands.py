@@ -1,4 +1,4 @@
-"""Each command, without a terminal: what stands on standard output, in words and as JSON."""
+"""Each command, without a terminal: its standard output, in words and as JSON."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def test_describe_shows_arguments_result_and_fingerprint() -> None:
     assert run("describe", WEATHER, "set_alarm", "--json").json["title"] == "Storm alarm"
 
 
-def test_options_may_stand_between_the_arguments() -> None:
+def test_options_may_be_between_the_arguments() -> None:
     words = ["--allow", "echo", "a=1", "--json", "b=2", "--trust", "c:=[3]"]
     done = run("call", server("scripted"), "echo", *words)
     assert json.loads(done.json["content"][0]["text"]) == {"a": "1", "b": "2", "c": [3]}
 
 
-def test_options_may_stand_before_the_command() -> None:
+def test_options_may_be_before_the_command() -> None:
     words = ["--json", "--timeout", "30", "--allow=echo", "call", server("scripted"), "echo", "a=1"]
     assert json.loads(run(*words).json["content"][0]["text"]) == {"a": "1"}
     done = run("--jsn", "tools", WEATHER)
@@ -136,7 +136,7 @@ def test_a_tool_that_is_not_as_it_was_pinned_runs_only_where_that_finding_is_all
     assert run(*words, *allowed).code == 0
 
 
-def test_a_file_without_a_server_says_why_when_one_is_asked_for(tmp_path: Path) -> None:
+def test_a_file_without_a_server_gives_the_reason_when_one_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_text('{"editor.fontSize": 12}')
     done = run("tools", "docs", "--config", str(path))
@@ -205,7 +205,7 @@ def test_stubs_are_a_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         ("--record .", "--record .: it is a directory"),
         ("--record no/x", "--record no/x: directory not found: no"),
@@ -222,7 +222,9 @@ def test_stubs_are_a_program(tmp_path: Path) -> None:
         ("--approve=web", "--approve web needs the package starlette"),
     ],
 )
-def test_errors_name_the_option_of_the_command_line(words: str, said: str, tmp_path: Path) -> None:
+def test_errors_name_the_option_of_the_command_line(
+    words: str, expected: str, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     env = {}
     if "web" in words:  # as where the extra is not installed
@@ -236,7 +238,7 @@ def test_errors_name_the_option_of_the_command_line(words: str, said: str, tmp_p
     call = ["call", WEATHER, "set_alarm", "location=x", *words.split()]
     done = run(*call, cwd=tmp_path, home=tmp_path, **env)
     assert done.code == 2, done.err
-    assert done.err.startswith(f"mcp-client: {said}") or said in done.err
+    assert done.err.startswith(f"mcp-client: {expected}") or expected in done.err
     for of_python in ("record=", "read=", "write=", "Sandbox", "serve_desk"):
         assert of_python not in done.err
 
@@ -246,11 +248,11 @@ def test_a_header_that_cannot_be_sent_is_named_as_it_was_given() -> None:
     assert done.err == "mcp-client: --header: 'a b' cannot be the name of an HTTP header\n"
 
 
-def test_a_command_without_a_name_says_which_names_there_are() -> None:
+def test_a_command_without_a_name_lists_the_names_there_are() -> None:
     for command in ("call", "describe"):
         done = run(command, WEATHER)
-        says = f"{command}: give the name of a tool of weather; it has: get_weather, set_alarm"
-        assert (done.code, done.err) == (2, f"mcp-client: {says}\n")
+        expected = f"{command}: give the name of a tool of weather; it has: get_weather, set_alarm"
+        assert (done.code, done.err) == (2, f"mcp-client: {expected}\n")
     lines = "prompt\nread\n--json tools\n-- tools\nget_wether a=b\n"
     library = server("library", "stateless")
     done = run("shell", library, stdin=lines)
@@ -279,8 +281,10 @@ def test_a_server_of_a_config_file_goes_by_its_name(tmp_path: Path) -> None:
     done = run(*words, "--record", str(record), "--revision", "2025-06-18", home=home)
     assert (done.code, done.err) == (0, "")
     assert '"2025-06-18"' in record.read_text()
-    shown = run("audit", "show", str(log)).out
-    assert shown.count(f"sky/{shlex.quote(sys.executable)}") == 4  # both starts, opened and closed
+    displayed = run("audit", "show", str(log)).out
+    assert (
+        displayed.count(f"sky/{shlex.quote(sys.executable)}") == 4
+    )  # both starts, opened and closed
     assert run("doctor", "sky", home=home).out.startswith("sky: healthy")
 
 
@@ -318,10 +322,10 @@ def test_pictures_are_saved_under_names_that_the_server_does_not_choose(tmp_path
     done = run(*words)
     assert (done.code, done.out) == (0, "two pictures\n")
     assert "--save DIR saves it" in done.err
-    folder = tmp_path / "pictures"
+    directory = tmp_path / "pictures"
     for count in (2, 4):  # nothing that is there is replaced
-        assert run(*words, "--save", str(folder)).code == 0
-        saved = list(folder.iterdir())
+        assert run(*words, "--save", str(directory)).code == 0
+        saved = list(directory.iterdir())
         assert len(saved) == count
         assert {file.read_bytes() for file in saved} == {PICTURE}
     assert sorted(file.name for file in saved)[:2] == ["raw-2-1.png", "raw-2.png"]
@@ -342,7 +346,7 @@ def test_the_bytes_of_a_resource_reach_a_pipe_as_they_are() -> None:
     assert done.stdout == b"\x89PNG cover"
 
 
-def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     data = base64.b64encode(PICTURE).decode()
     words = sending({"type": "image", "mimeType": "image/png", "data": data})
@@ -381,10 +385,10 @@ def test_a_header_is_taken_from_the_environment_or_a_file_and_never_from_the_com
     done = run("tools", url, "--header", "Authorization=file:/no/such/file")
     assert done.code == 2
     secret = tmp_path / "secret"
-    for content, says in (("hunter2\nmore", "not one line"), ("", "is empty")):
+    for content, expected in (("hunter2\nmore", "not one line"), ("", "is empty")):
         secret.write_text(content)
         done = run("tools", url, "--header", f"Authorization=file:{secret}")
-        assert (done.code, says in done.err) == (2, True)
+        assert (done.code, expected in done.err) == (2, True)
         assert "hunter2" not in done.out + done.err
     secret.write_text("hunter2\n")
     for value in (f"file:{secret}", "env:TOKEN"):
@@ -450,7 +454,7 @@ def test_a_secret_is_taken_from_the_keyring(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_without_the_package_keyring_it_says_what_to_install(tmp_path: Path) -> None:
+def test_without_the_package_keyring_it_states_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "keyring.py").write_text("raise ImportError('not installed')")
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     done = run("tools", WEATHER, "--env", "A=keyring:b/c", PYTHONPATH=path)
@@ -476,7 +480,7 @@ def test_a_reader_that_has_enough_ends_it_quietly() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_cancels_the_call_and_tells_the_server(
+def test_an_interrupt_cancels_the_call_and_notifies_the_server(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     record = tmp_path / "said"
@@ -526,10 +530,10 @@ def test_the_help_names_every_command_and_every_exit_code() -> None:
         assert word in done.out
 
 
-# ------------------------------------------------------------- each thing is said once
+# ------------------------------------------------------------- each thing is reported once
 
 
-def test_what_a_server_has_not_is_said_once() -> None:
+def test_what_a_server_has_not_is_reported_once() -> None:
     assert run("resources", WEATHER).err == "weather has no resources\n"
 
 

@@ -90,7 +90,7 @@ def test_what_is_offered(home: Path, words: list[str], wanted: list[str]) -> Non
     assert not (home / "started").exists()
 
 
-def test_fish_is_told_what_commands_and_options_are_for(home: Path) -> None:
+def test_fish_gets_what_commands_and_options_are_for(home: Path) -> None:
     def described(*words: str) -> list[str]:
         return run("_complete", "described", *words, home=home).out.splitlines()
 
@@ -100,13 +100,13 @@ def test_fish_is_told_what_commands_and_options_are_for(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_command_and_a_url_are_kept_as_digests_for_their_owner_alone(home: Path) -> None:
+def test_a_command_and_a_url_are_stored_as_digests_for_their_owner_alone(home: Path) -> None:
     target = f"{example('weather')} --key=hunter2"
     seen("tools", target, home=home)
     assert offered(home, "call", target, "get") == ["get_weather"]
-    (kept,) = (home / "cache").rglob("completion.json")
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    text = kept.read_text()
+    (stored,) = (home / "cache").rglob("completion.json")
+    assert stat.S_IMODE(stored.stat().st_mode) == 0o600
+    text = stored.read_text()
     assert "get_weather" in text
     for secret in ("hunter2", "weather.py", "sky", "The weather"):
         assert secret not in text
@@ -121,7 +121,7 @@ def test_what_a_person_lists_can_be_completed(home: Path) -> None:
     assert offered(home, "call", "sky", "set_alarm", "lou") == ["loud="]
 
 
-def test_names_are_not_kept_without_a_terminal(home: Path) -> None:
+def test_names_are_not_stored_without_a_terminal(home: Path) -> None:
     target = f"{example('weather')} --another"
     assert run("tools", target, home=home, XDG_CACHE_HOME=str(home / "cache")).code == 0
     assert offered(home, "call", target, "") == []
@@ -153,7 +153,7 @@ def test_the_cache_is_bounded(tmp_path: Path) -> None:
     assert names.known("many") == Known()
 
 
-def test_the_newest_of_the_targets_that_were_seen_are_kept(tmp_path: Path) -> None:
+def test_the_newest_of_the_targets_that_were_seen_are_stored(tmp_path: Path) -> None:
     path = tmp_path / "completion.json"
     names = SeenNames(path)
     names.keep("first", {"tools": {"t": {}}})
@@ -170,16 +170,19 @@ def test_the_newest_of_the_targets_that_were_seen_are_kept(tmp_path: Path) -> No
     assert len(json.loads(path.read_text())["targets"]) == 64
 
 
-def test_of_the_names_that_were_seen_so_many_are_kept(tmp_path: Path) -> None:
+def test_of_the_names_that_were_seen_so_many_are_stored(tmp_path: Path) -> None:
     names = SeenNames(tmp_path / "completion.json")
-    kept, long = "x" * 120, "x" * 121
+    stored, long = "x" * 120, "x" * 121
     arguments: dict[str, tuple[str, ...]] = {f"a{n}": () for n in range(49)}
-    tools: dict[str, Any] = {"t": {kept: (kept, long), **arguments, "late": ()}, "u": {long: ()}}
+    tools: dict[str, Any] = {
+        "t": {stored: (stored, long), **arguments, "late": ()},
+        "u": {long: ()},
+    }
     tools |= {f"t{n}": {} for n in range(497)}
     names.keep("many", {"tools": {long: {}, **tools, "late": {}}})
     found = names.known("many")
     assert list(found.tools) == list(tools)
-    assert found.tools["t"] == {kept: (kept,), **arguments}
+    assert found.tools["t"] == {stored: (stored,), **arguments}
     assert found.tools["u"] == {}
     prompts: dict[str, tuple[str, ...]] = {"p": (long, *"a" * 50)}
     names.keep("many", {"prompts": prompts})
@@ -328,7 +331,7 @@ def test_a_tab_completes_at_the_shell_itself(shell: str, home: Path) -> None:
 
 
 def _places_of_zsh(program: Path) -> list[str]:
-    """Lines that tell a zsh which is not installed where it was unpacked to."""
+    """Lines that configure a zsh that was unpacked and not installed."""
     root = program.parents[1]
     if root == Path("/") or root == Path("/usr"):
         return []

@@ -16,17 +16,17 @@ from tests.cli.shell import ROOT, at_terminal, example, run
 WEATHER = example("weather")
 
 
-def config_in(folder: Path, **more: str) -> Path:
+def config_in(directory: Path, **more: str) -> Path:
     """A project's config file with two servers."""
     command, path = shlex.split(WEATHER)
     server = {"command": command, "args": [path], "env": {"MODE": "quiet", **more}}
-    file = folder / "mcp.json"
+    file = directory / "mcp.json"
     file.write_text(json.dumps({"mcpServers": {"sky": server, "sun": {**server, "env": {}}}}))
     return file
 
 
 @pytest.mark.slow
-def test_always_lasts_without_an_option_in_a_folder_for_its_owner_alone(tmp_path: Path) -> None:
+def test_always_lasts_without_an_option_in_a_directory_for_its_owner_alone(tmp_path: Path) -> None:
     words = ["call", WEATHER, "set_alarm", "location=Oslo"]
     child = at_terminal(*words, home=tmp_path)
     child.expect(r"Run it\? ")
@@ -37,9 +37,9 @@ def test_always_lasts_without_an_option_in_a_folder_for_its_owner_alone(tmp_path
     child.expect(pexpect.EOF)
     assert "Alarm set for Oslo." in child.before
     assert "Run it?" not in child.before
-    folder = tmp_path / ".local" / "state" / "mcp-client"
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o600}
+    directory = tmp_path / ".local" / "state" / "mcp-client"
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in directory.iterdir()} == {0o600}
     assert "set_alarm" in run("decisions", "list", home=tmp_path).out
     assert run(*words, home=tmp_path).code == 0, "without a terminal too"
 
@@ -92,12 +92,12 @@ def test_confirm_shows_all_and_remembers_the_fingerprint_that_it_showed(tmp_path
     tools = ["tools", "sky", "--config", str(file)]
     refused = run(*tools, home=tmp_path)
     assert (refused.code, f"mcp-client confirm {file} sky" in refused.err) == (3, True)
-    shown = run("confirm", str(file), home=tmp_path)
-    assert shown.code == 3
+    displayed = run("confirm", str(file), home=tmp_path)
+    assert displayed.code == 3
     for word in ("Server       | sky", "Server       | sun", "MODE=quiet", "weather.py"):
-        assert word in re.sub(r"\n *: ", "", shown.out), "a long path is wrapped"
+        assert word in re.sub(r"\n *: ", "", displayed.out), "a long path is wrapped"
     sky, sun = run("confirm", str(file), "--json", home=tmp_path).json["servers"]
-    assert f"confirm {file} sky --yes {sky['fingerprint']}" in shown.err
+    assert f"confirm {file} sky --yes {sky['fingerprint']}" in displayed.err
     assert (sky["name"], sky["confirmed"]) == ("sky", False)
     assert run(*tools, home=tmp_path).code == 3, "to look is not to confirm"
     done = run("confirm", str(file), "sky", "--yes", sky["fingerprint"], home=tmp_path)
@@ -133,7 +133,7 @@ def test_confirm_keeps_nothing_where_a_word_is_wrong(
     assert run("tools", "sky", "--config", str(file), home=tmp_path).code == 3
 
 
-def test_a_yes_of_confirm_is_for_the_sandbox_it_was_shown_with(tmp_path: Path) -> None:
+def test_an_approval_of_confirm_is_for_the_sandbox_it_was_shown_with(tmp_path: Path) -> None:
     file = config_in(tmp_path)
     words = [str(file), "sky", "--sandbox", "--read", str(ROOT)]
     found = run("confirm", *words, "--json", home=tmp_path).json["servers"][0]["fingerprint"]

@@ -207,6 +207,6 @@ def test_an_example_has_a_value_of_the_schema(its: Any, word: str) -> None:
 @pytest.mark.parametrize(
     ("name", "argument"), [("-t", "a"), ("t", "-a"), ("t", "a b"), ("t", "9"), ("t\u202e", "a")]
 )
-def test_a_name_that_is_no_word_has_no_example(name: str, argument: str) -> None:
+def test_a_name_that_is_not_a_word_has_no_example(name: str, argument: str) -> None:
     assert example_of(tool_of({argument: {}}, name, required=[argument]), ["call"]) is None
     assert example_of(tool_of({"a-b": {}}, required=["a-b"]), []) == "t a-b=A-B"

@@ -1,4 +1,4 @@
-"""``desk`` serves until it is told to end, and is found by other commands meanwhile."""
+"""``desk`` serves until it is stopped, and is found by other commands meanwhile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def test_the_page_is_served_until_the_command_is_told_to_end(
+async def test_the_page_is_served_until_the_command_is_asked_to_end(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served: list[str] = []
@@ -56,8 +56,8 @@ def test_of_two_desks_the_first_is_found(home: Path, capsys: pytest.CaptureFixtu
     with _known_to_commands(home / "one"), _known_to_commands(home / "two"):
         found: Any = session._state_of_running_desk()
         assert found.path == home / "one"
-    said = "another desk runs: calls of --approve web go there; use --state DIR\n"
-    assert capsys.readouterr().err == said
+    reported = "another desk runs: calls of --approve web go there; use --state DIR\n"
+    assert capsys.readouterr().err == reported
     file = home / "mcp-client" / "desk.json"
     assert json.loads(file.read_text()) == {"state": str(home / "one")}
     assert file.stat().st_mode & 0o777 == 0o600

@@ -81,7 +81,7 @@ def test_3_refused_with_the_rule_that_would_allow_it() -> None:
     assert done.json["error"]["tool"] == "set_alarm"
 
 
-def test_3_a_project_config_without_a_yes(tmp_path: Path) -> None:
+def test_3_a_project_config_without_an_approval(tmp_path: Path) -> None:
     started = tmp_path / "started"
     config = {"mcpServers": {"evil": {"command": "touch", "args": [str(started)]}}}
     (tmp_path / ".mcp.json").write_text(json.dumps(config))
@@ -148,14 +148,14 @@ def test_a_server_that_takes_longer_to_start_than_a_request_may_is_waited_for() 
     assert run("call", target, "echo", "--allow", "echo", "--timeout", "1").code == 0
 
 
-def test_a_login_that_a_server_of_a_config_file_needs_is_told_in_words_of_the_shell(
+def test_a_login_that_a_server_of_a_config_file_needs_is_reported_in_words_of_the_shell(
     tmp_path: Path,
 ) -> None:
     config = tmp_path / "c.json"
     with refusing(401) as url:
         config.write_text(json.dumps({"mcpServers": {"docs": {"url": url}}}))
-        shown = run("confirm", str(config), "--json", home=tmp_path).json["servers"]
-        yes = ["--yes", shown[0]["fingerprint"]]
+        displayed = run("confirm", str(config), "--json", home=tmp_path).json["servers"]
+        yes = ["--yes", displayed[0]["fingerprint"]]
         assert run("confirm", str(config), *yes, home=tmp_path).code == 0
         done = run("tools", "docs", "--config", str(config), home=tmp_path)
     assert done.code == 6
@@ -177,7 +177,7 @@ def test_8_an_error_of_the_server_or_a_broken_promise() -> None:
 PYTHON_WORDS = re.compile(r"\w\(|\w= |[a-z]=['\"]|OAuth|Timeouts|HttpServer|StdioServer")
 
 
-def test_errors_say_what_to_do_in_the_words_of_the_shell(tmp_path: Path) -> None:
+def test_errors_state_what_to_do_in_the_words_of_the_shell(tmp_path: Path) -> None:
     dead = tmp_path / "dead.py"
     dead.write_text("import sys; sys.exit('KeyError: API_KEY_OF_US')")
     no_env: dict[str, Any] = {}
@@ -216,7 +216,7 @@ def test_a_typo_is_answered_with_the_nearest_option() -> None:
     assert "did you mean" not in run("tools", WEATHER, "--frobnicate").err
 
 
-def test_a_name_that_is_no_server_is_not_run_as_a_program(tmp_path: Path) -> None:
+def test_a_name_that_is_not_a_server_is_not_run_as_a_program(tmp_path: Path) -> None:
     started = tmp_path / "started"
     program = tmp_path / "filesystem"
     program.write_text(f"#!/bin/sh\ntouch {started}\n")
@@ -273,7 +273,7 @@ def test_each_error_has_its_exit_code(name: str, code: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("advice", "said"),
+    ("advice", "expected"),
     [
         (None, "x"),
         (Advice("of the library"), "x; of the library"),
@@ -294,14 +294,14 @@ def test_each_error_has_its_exit_code(name: str, code: int) -> None:
         (Advice("y", "home"), "x; write $HOME in its place"),
     ],
 )
-def test_advice_is_in_the_words_of_the_shell(advice: Advice | None, said: str) -> None:
+def test_advice_is_in_the_words_of_the_shell(advice: Advice | None, expected: str) -> None:
     error = errors.ServerError("x", code=1, advice=advice, server="s")
-    assert in_shell(error).message == said
+    assert in_shell(error).message == expected
     assert error.advice is advice
-    document = {"type": "ServerError", "message": said, "server": "s", "tool": None}
+    document = {"type": "ServerError", "message": expected, "server": "s", "tool": None}
     assert error_document(error) == {"error": {**document, "retryable": False}}
     late = in_shell(errors.CallTimeout("x", advice=advice)).message
-    assert late == ("x; allow more time with --timeout S" if advice is None else said)
+    assert late == ("x; allow more time with --timeout S" if advice is None else expected)
 
 
 def test_an_unexpected_error_is_a_document_too() -> None:

@@ -29,7 +29,7 @@ WEATHER = example("weather")
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def shown(*words: str, **more: Any) -> str:
+def output_of(*words: str, **more: Any) -> str:
     child = at_terminal(*words, **more)
     child.expect(pexpect.EOF)
     child.close()
@@ -38,8 +38,8 @@ def shown(*words: str, **more: Any) -> str:
 
 @pytest.mark.slow
 def test_a_terminal_shows_styles_and_the_words_are_the_same_without(tmp_path: Path) -> None:
-    plain = shown("tools", WEATHER, **without_extra(tmp_path / "without"))
-    styled = shown("tools", WEATHER)
+    plain = output_of("tools", WEATHER, **without_extra(tmp_path / "without"))
+    styled = output_of("tools", WEATHER)
     assert "\x1b" not in plain
     assert "\x1b[1;36mget_weather\x1b[0m(" in styled
     assert STYLE.sub("", styled) == plain
@@ -53,7 +53,7 @@ def test_output_is_plain_where_styles_are_not_wanted(more: dict[str, Any]) -> No
     words = ["tools", WEATHER]
     if "line" in more:
         more, words = {"line": more["line"].replace("T", shlex.quote(WEATHER))}, []
-    text = shown(*words, **more)
+    text = output_of(*words, **more)
     assert "get_weather(location: str) -> " in text.replace("\r\n", "")
     assert "\x1b" not in text
 
@@ -63,14 +63,14 @@ def test_output_is_plain_where_styles_are_not_wanted(more: dict[str, Any]) -> No
 def test_rows_are_complete_at_any_width(extra: bool, tmp_path: Path) -> None:
     env = {} if extra else without_extra(tmp_path / "without")
     for columns in (20, 41, 200):
-        text = STYLE.sub("", shown("describe", WEATHER, "set_alarm", columns=columns, **env))
+        text = STYLE.sub("", output_of("describe", WEATHER, "set_alarm", columns=columns, **env))
         for word in ("location", "str", "required", "loud", "bool"):
             assert word in text, columns
 
 
 @pytest.mark.slow
 def test_progress_is_a_bar_that_goes_away() -> None:
-    text = shown("call", example("cafe"), "brew", "steps=3", "--allow", "brew")
+    text = output_of("call", example("cafe"), "brew", "steps=3", "--allow", "brew")
     bars = re.findall(r"\r\x1b\[2K[^\r]*━[^\r]* (\d/3)\r", text)
     assert bars == ["1/3", "2/3", "3/3"]
     assert re.search(r"\r\x1b\[2KThe coffee is ready", text)
@@ -157,7 +157,7 @@ def drawn_in(mark: str, words: list[str], answers: dict[str, str]) -> str:
 
 
 @pytest.mark.slow
-def test_a_picture_is_drawn_in_what_the_terminal_says_it_can() -> None:
+def test_a_picture_is_drawn_in_what_the_terminal_declares() -> None:
     words = sending(picture())
     plain = {ATTRIBUTES: "\x1b[?62c", CELL_SIZE: "\x1b[6;20;10t"}
     assert "▀" in drawn(words, plain)  # half blocks, as it cannot do better
@@ -181,8 +181,8 @@ def test_a_picture_is_drawn_in_what_the_terminal_says_it_can() -> None:
         bytes.fromhex("89504e470d0a1a0a0000000d494844520000ea600000ea6008020000003d2e1a0a"),
     ],
 )
-def test_what_is_no_picture_is_not_drawn_and_harms_nothing(data: bytes) -> None:
-    text = shown(*sending(image(data)))
+def test_what_is_not_a_picture_is_not_drawn_and_harms_nothing(data: bytes) -> None:
+    text = output_of(*sending(image(data)))
     assert "--save DIR saves it" in text
     assert "\x1b[c" not in text
     assert "Traceback" not in text
@@ -191,7 +191,7 @@ def test_what_is_no_picture_is_not_drawn_and_harms_nothing(data: bytes) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_a_picture_is_not_drawn_where_styles_are_not_wanted(more: dict[str, str]) -> None:
-    text = shown(*sending(picture()), **more)
+    text = output_of(*sending(picture()), **more)
     assert "\x1b" not in text
     assert "--save DIR saves it" in text
 
@@ -199,8 +199,8 @@ def test_a_picture_is_not_drawn_where_styles_are_not_wanted(more: dict[str, str]
 @pytest.mark.slow
 def test_a_picture_is_not_drawn_without_the_extra_nor_in_a_pipe(tmp_path: Path) -> None:
     words = sending(picture("JPEG"))
-    assert "\x1b" not in shown(*words, **without_extra(tmp_path / "without"))
-    assert "\x1b" not in shown(line=f"mcp {shlex.join(words)} | cat")
+    assert "\x1b" not in output_of(*words, **without_extra(tmp_path / "without"))
+    assert "\x1b" not in output_of(line=f"mcp {shlex.join(words)} | cat")
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from mcp_client.errors import AuditError, NotFound
 # --------------------------------------------------------------------------- audit
 
 
-def shown(log: Path | Any, capsys: Any, **given: Any) -> tuple[int, str, str]:
+def output_of(log: Path | Any, capsys: Any, **kwargs: Any) -> tuple[int, str, str]:
     """The exit code, and what is printed on standard output and on standard error."""
-    options = Namespace(**{"state": None, "json": False, "key": None, "noted": None} | given)
+    options = Namespace(**{"state": None, "json": False, "key": None, "noted": None} | kwargs)
     code = file_commands._show(options, str(log) if isinstance(log, Path) else log)
     return code, *capsys.readouterr()
 
@@ -49,32 +49,32 @@ def test_a_record_is_a_row_of_what_a_person_looks_for(capsys: Any, tmp_path: Pat
     assert len(rows[5][4]) < 240
     log = tmp_path / "log"
     log.write_text("".join(f"{json.dumps(one)}\n" for one in records[:3]))
-    code, out, said = shown(log, capsys)
-    assert (code, said, len(out.splitlines())) == (0, "", 2)
-    code, out, said = shown(log, capsys, json=True)
-    assert (code, said, json.loads(out)) == (0, "", {"records": records[:3]})
+    code, out, reported = output_of(log, capsys)
+    assert (code, reported, len(out.splitlines())) == (0, "", 2)
+    code, out, reported = output_of(log, capsys, json=True)
+    assert (code, reported, json.loads(out)) == (0, "", {"records": records[:3]})
 
 
-def test_lines_that_are_no_records_are_told_ten_times_and_counted(
+def test_lines_that_are_not_records_are_reported_ten_times_and_counted(
     capsys: Any, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
     for count in (1, 10, 11):
         log.write_text('{"event": "opened"}\n' + "[]\n" * count)
-        code, out, said = shown(log, capsys)
-        lines = said.splitlines()
+        code, out, reported = output_of(log, capsys)
+        lines = reported.splitlines()
         assert (code, len(out.splitlines())) == (1, 1)
         assert lines[0] == f"{log}, line 2: no record of an audit"
         assert lines[-1] == f"{count} lines are not records: see 'audit verify'"
         assert len(lines) == min(count, 10) + 1
     log.write_text("{\n")
     with pytest.raises(UsageError, match="is not an audit log"):
-        shown(log, capsys)
+        output_of(log, capsys)
     assert capsys.readouterr().out == ""
     log.write_text("")
-    assert shown(log, capsys) == (0, "", "")
+    assert output_of(log, capsys) == (0, "", "")
     with pytest.raises(UsageError, match="No such file"):
-        shown(tmp_path / "none", capsys)
+        output_of(tmp_path / "none", capsys)
 
 
 def test_the_records_of_a_database_are_sorted_and_those_of_a_call_have_its_context(
@@ -85,11 +85,11 @@ def test_the_records_of_a_database_are_sorted_and_those_of_a_call_have_its_conte
     first = {"time": "1", "event": "opened", **about, "context": ["bo"]}
     lines = [json.dumps(one).encode() for one in (later, first, {"time": "3", "event": "x"})]
     log = SimpleNamespace(records=lambda: [("db", n, line) for n, line in enumerate(lines)])
-    code, out, said = shown(log, capsys, state="db")
-    assert (code, said) == (0, "")
+    code, out, reported = output_of(log, capsys, state="db")
+    assert (code, reported) == (0, "")
     rows = [line.split() for line in out.splitlines()]
     assert rows == [["1", "opened", '["bo"]'], ["2", "closed", '["bo"]'], ["3", "x"]]
-    _, out, _ = shown(log, capsys)
+    _, out, _ = output_of(log, capsys)
     assert [line.split()[0] for line in out.splitlines()] == ["2", "1", "3"]
 
 
@@ -97,7 +97,7 @@ def test_the_records_of_a_database_are_sorted_and_those_of_a_call_have_its_conte
     ("context", "wanted"),
     [(None, ""), ("", ""), ("ana", "ana"), (["bo", 7], '["bo", 7]'), ({"a": "é"}, '{"a": "é"}')],
 )
-def test_whose_call_it_was_is_said_in_few_characters(context: Any, wanted: str) -> None:
+def test_whose_call_it_was_is_shown_in_few_characters(context: Any, wanted: str) -> None:
     assert file_commands._context({"context": context}) == wanted
 
 
@@ -128,7 +128,7 @@ FOUND: dict[str, Any] = {
         ),
     ],
 )
-def test_what_was_verified_is_said_whole(
+def test_what_was_verified_is_reported_whole(
     found: dict[str, Any],
     state: str | None,
     out: str,
@@ -166,7 +166,7 @@ def test_what_was_verified_is_said_whole(
     }
 
 
-def test_what_is_not_intact_is_said_with_its_place(
+def test_what_is_not_intact_is_reported_with_its_place(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def verify(log: Any, **more: Any) -> Any:
@@ -201,7 +201,7 @@ async def test_only_a_database_is_exported(capsys: pytest.CaptureFixture[str]) -
     options = Namespace(file="folder", json=False)
     with pytest.raises(UsageError, match="names no database"):
         await file_commands._export(options, "log")
-    log = SimpleNamespace(export=lambda folder: [Path(folder) / "a", Path(folder) / "b"])
+    log = SimpleNamespace(export=lambda directory: [Path(directory) / "a", Path(directory) / "b"])
     assert await file_commands._export(options, log) == 0
     assert capsys.readouterr().out.split() == [str(Path("folder/a")), str(Path("folder/b"))]
 
@@ -227,14 +227,14 @@ def test_a_decision_is_listed_with_how_far_it_goes(members: dict[str, Any], want
     assert file_commands._reach(one) == wanted
 
 
-def test_as_much_of_each_id_is_listed_as_tells_them_apart() -> None:
+def test_as_much_of_each_id_is_listed_as_distinguishes_them() -> None:
     assert file_commands._unique_chars([]) == 8
     assert file_commands._unique_chars(["0123456789", "abcdefghij"]) == 8
     assert file_commands._unique_chars(["0123456789", "0123456788"]) == 10
 
 
 @pytest.mark.parametrize(
-    ("given", "asked"),
+    ("passed", "asked"),
     [
         ({"id": ["a", "b"]}, ["a", "b"]),
         ({"all": True}, (None, None)),
@@ -248,7 +248,7 @@ def test_as_much_of_each_id_is_listed_as_tells_them_apart() -> None:
     ],
 )
 def test_decisions_are_revoked_by_their_names_or_by_what_they_are(
-    given: dict[str, Any], asked: Any, capsys: pytest.CaptureFixture[str]
+    passed: dict[str, Any], asked: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done: list[Any] = []
 
@@ -261,7 +261,9 @@ def test_decisions_are_revoked_by_their_names_or_by_what_they_are(
             done.extend(which)
             return 1
 
-    options = Namespace(**{"id": [], "all": 0, "kind": None, "server": None, "json": False} | given)
+    options = Namespace(
+        **{"id": [], "all": 0, "kind": None, "server": None, "json": False} | passed
+    )
     if asked is None:
         with pytest.raises(UsageError, match="decisions revoke: "):
             file_commands._revoke(Store(), options)  # type: ignore[arg-type]
@@ -274,7 +276,7 @@ def test_decisions_are_revoked_by_their_names_or_by_what_they_are(
 # -------------------------------------------------------------------- pins and servers
 
 
-def test_a_tool_is_accepted_by_its_name_or_why_it_cannot_be_is_said() -> None:
+def test_a_tool_is_accepted_by_its_name_or_why_it_cannot_be_is_reported() -> None:
     accepted: list[Any] = []
     book = SimpleNamespace(
         _accept_tool=accepted.append, _was_removed=lambda server, name: name == "old"

@@ -30,18 +30,18 @@ from tests.support.terminal import call_of
 WEATHER = example("weather")
 
 
-def audited(folder: Path) -> Path:
-    log = folder / "audit.jsonl"
+def audited(directory: Path) -> Path:
+    log = directory / "audit.jsonl"
     run("call", WEATHER, "get_weather", "location=Oslo", "--allow", "*", "--audit", str(log))
     return log
 
 
 def test_an_audit_log_is_shown_and_verified(tmp_path: Path) -> None:
     log = audited(tmp_path)
-    shown = run("audit", "show", str(log))
-    assert shown.code == 0
-    assert re.search(r'opened +weather/get_weather +\{"location": "Oslo"\}', shown.out)
-    assert re.search(r"closed +weather/get_weather +ok allow by rule", shown.out)
+    displayed = run("audit", "show", str(log))
+    assert displayed.code == 0
+    assert re.search(r'opened +weather/get_weather +\{"location": "Oslo"\}', displayed.out)
+    assert re.search(r"closed +weather/get_weather +ok allow by rule", displayed.out)
     assert len(run("audit", "show", str(log), "--json").json["records"]) == 3
     verified = run("audit", "verify", str(log), "--json")
     assert (verified.code, verified.json["intact"], verified.json["calls"]) == (0, True, 1)
@@ -55,8 +55,8 @@ def test_an_audit_log_is_shown_with_the_files_it_was_rotated_into(tmp_path: Path
     for number in range(40):
         log.append({"event": "opened", "server": "s", "tool": f"t{number}", "more": "x" * 8_000})
     assert len(list(tmp_path.iterdir())) > 3
-    shown = run("audit", "show", str(path), "--json").json["records"]
-    tools = [record["tool"] for record in shown if record["event"] == "opened"]
+    displayed = run("audit", "show", str(path), "--json").json["records"]
+    tools = [record["tool"] for record in displayed if record["event"] == "opened"]
     assert tools == [f"t{number}" for number in range(40)]
     assert run("audit", "show", str(path)).out.count("s/t") == 40
 
@@ -77,9 +77,9 @@ def test_a_start_and_a_use_of_the_model_are_shown_with_what_was_asked_about(
     AuditLog(path).append(
         {**about, "start": "npx weather", **yes}, {**about, "sampling": "haiku", **no}
     )
-    shown = run("audit", "show", str(path)).out
-    assert re.search("s/npx weather +ok allow by ana", shown)
-    assert re.search("s/haiku +CallDenied deny by rule", shown)
+    displayed = run("audit", "show", str(path)).out
+    assert re.search("s/npx weather +ok allow by ana", displayed)
+    assert re.search("s/haiku +CallDenied deny by rule", displayed)
 
 
 def test_whose_call_it_was_is_shown_beside_both_records(tmp_path: Path) -> None:
@@ -90,10 +90,10 @@ def test_whose_call_it_was_is_shown_beside_both_records(tmp_path: Path) -> None:
         {"event": "closed", **about, "outcome": "ok"},
         {"event": "opened", **about, "process": 2, "context": ["bo", 7], "resource": "a:b"},
     )
-    shown = run("audit", "show", str(path)).out
-    assert re.search(r"opened +ana +s/t", shown)
-    assert re.search(r"closed +ana +s/t +ok", shown)
-    assert re.search(r'opened +\["bo", 7\] +s/t/a:b', shown)
+    displayed = run("audit", "show", str(path)).out
+    assert re.search(r"opened +ana +s/t", displayed)
+    assert re.search(r"closed +ana +s/t +ok", displayed)
+    assert re.search(r'opened +\["bo", 7\] +s/t/a:b', displayed)
 
 
 def test_the_records_of_one_context_are_both_records_of_its_calls(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_the_records_of_one_context_are_both_records_of_its_calls(tmp_path: Path
     assert (wrong.code, "--context goes with 'audit show'" in wrong.err) == (2, True)
 
 
-def test_a_line_that_is_no_record_is_told_and_the_others_are_shown(tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_record_is_reported_and_the_others_are_shown(tmp_path: Path) -> None:
     log = audited(tmp_path)
     with log.open("a") as file:
         file.write("half of a rec\n")
@@ -135,7 +135,7 @@ def test_a_line_that_is_no_record_is_told_and_the_others_are_shown(tmp_path: Pat
     assert run("audit", "show", str(other)).code == 2
 
 
-def test_an_audit_log_that_was_changed_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_audit_log_that_was_changed_is_reported_with_its_line(tmp_path: Path) -> None:
     log = audited(tmp_path)
     log.write_text(log.read_text().replace("Oslo", "Rome"))
     done = run("audit", "verify", str(log), "--json")
@@ -152,8 +152,8 @@ def test_an_audit_log_that_is_not_there_is_a_usage_error(action: str) -> None:
 
 @pytest.mark.slow
 def test_decisions_are_listed_and_revoked(tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    where = ["--state", str(folder)]
+    directory = tmp_path / "state"
+    where = ["--state", str(directory)]
     words = ["call", WEATHER, "set_alarm", "location=Oslo", *where]
     child = at_terminal(*words)
     child.expect(r"Run it\? ")
@@ -164,8 +164,8 @@ def test_decisions_are_listed_and_revoked(tmp_path: Path) -> None:
     assert run(*words).code == 0
     listed = run("decisions", "list", *where)
     assert "call  weather  set_alarm  always, any arguments" in listed.out
-    (kept,) = run("decisions", "list", *where, "--json").json["decisions"]
-    assert (kept["kind"], kept["server"], kept["subject"]) == ("call", "weather", "set_alarm")
+    (stored,) = run("decisions", "list", *where, "--json").json["decisions"]
+    assert (stored["kind"], stored["server"], stored["subject"]) == ("call", "weather", "set_alarm")
     assert run("decisions", "list", *where, "--kind", "start", "--json").json == {"decisions": []}
     assert run("decisions", "revoke", *where).code == 2
     assert run("decisions", "revoke", "some", "--all", *where).code == 2
@@ -173,11 +173,11 @@ def test_decisions_are_listed_and_revoked(tmp_path: Path) -> None:
     assert run("decisions", "revoke", *where, "--server", "other").code == 4
     assert run("decisions", "revoke", "unknown", *where).code == 4
     assert run("decisions", "list", "--state", str(tmp_path / "no")).code == 2
-    assert listed.out.split()[0] == kept["id"][:8]
-    done = run("decisions", "revoke", kept["id"][:8], *where)
+    assert listed.out.split()[0] == stored["id"][:8]
+    done = run("decisions", "revoke", stored["id"][:8], *where)
     assert (done.code, done.out) == (0, "revoked: 1\n")
     assert run(*words).code == 3
-    state = FileState(folder)
+    state = FileState(directory)
     state.decisions.add(replace(call_of(), origin="app"), Remember("always"), "x")
     assert "always, any arguments, called by its view" in run("decisions", "list", *where).out
     assert run("decisions", "revoke", "--all", *where, "--json").json == {"revoked": 1}
@@ -243,7 +243,7 @@ def started(*words: str, home: Path) -> Iterator[tuple[subprocess.Popen[str], st
                 process.kill()
 
 
-def decide(url: str, answer: str) -> None:
+def decide(url: str, reply: str) -> None:
     """Wait at the page of ``url`` until a call is there, and decide it as a browser would."""
     cookies = urllib.request.HTTPCookieProcessor(CookieJar())
     browser = urllib.request.build_opener(urllib.request.ProxyHandler({}), cookies)
@@ -253,7 +253,7 @@ def decide(url: str, answer: str) -> None:
     while "ids" not in form and time.monotonic() < until:  # until the call waits
         time.sleep(0.05)
         form = fields(browser.open(root, timeout=30).read().decode())
-    data = urllib.parse.urlencode({**form, "answer": answer}).encode()
+    data = urllib.parse.urlencode({**form, "answer": reply}).encode()
     # It redirects to the page, which the command may have ended before.
     deciding = urllib.request.build_opener(urllib.request.ProxyHandler({}), cookies, Stays())
     with pytest.raises(urllib.error.HTTPError, match="303") as redirected:
@@ -281,28 +281,28 @@ def test_a_call_is_decided_on_the_page_of_its_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("answer", "code"), [("allow", 0), ("deny", 3)])
+@pytest.mark.parametrize(("reply", "code"), [("allow", 0), ("deny", 3)])
 @pytest.mark.parametrize("named", [True, False])
 def test_the_desk_decides_the_calls_of_other_commands(
-    named: bool, answer: str, code: int, tmp_path: Path
+    named: bool, reply: str, code: int, tmp_path: Path
 ) -> None:
     more = ["--state", str(tmp_path / "state")] if named else []
     with started("desk", *more, "--json", home=tmp_path) as (desk, url):
         call = begin(*ALARM, *more, home=tmp_path)
-        decide(url, answer)
+        decide(url, reply)
         out, err = call.communicate(timeout=60)
         assert call.returncode == code, err
         assert "calls are decided at the desk of" in err
-        assert ("Alarm set for Oslo." in out) == (answer == "allow")
+        assert ("Alarm set for Oslo." in out) == (reply == "allow")
         desk.send_signal(signal.SIGINT)
         assert desk.wait(timeout=60) == 130
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("answer", "code"), [("allow", 0), ("deny", 3)])
+@pytest.mark.parametrize(("reply", "code"), [("allow", 0), ("deny", 3)])
 @pytest.mark.parametrize("has_desk", [True, False])
 def test_the_start_of_a_projects_server_is_decided_on_the_page(
-    has_desk: bool, answer: str, code: int, tmp_path: Path
+    has_desk: bool, reply: str, code: int, tmp_path: Path
 ) -> None:
     config = tmp_path / "mcp.json"
     command, path = shlex.split(WEATHER)
@@ -310,16 +310,16 @@ def test_the_start_of_a_projects_server_is_decided_on_the_page(
     words = ["tools", "sky", "--config", str(config), "--approve", "web"]
     if not has_desk:
         with started(*words, home=tmp_path) as (process, url):
-            decide(url, answer)
+            decide(url, reply)
             out, err = process.communicate(timeout=60)
             assert process.returncode == code, err
     else:
         with started("desk", home=tmp_path) as (_, url):
             run = begin(*words, home=tmp_path)
-            decide(url, answer)
+            decide(url, reply)
             out, err = run.communicate(timeout=60)
             assert run.returncode == code, err
-    assert ("set_alarm" in out) == (answer == "allow")
+    assert ("set_alarm" in out) == (reply == "allow")
 
 
 @pytest.mark.slow
@@ -369,13 +369,13 @@ def test_the_audit_of_a_database_is_verified_shown_and_exported(
     assert run("decisions", "list", *where, "--json", **env).json == {"decisions": []}
 
 
-def test_the_audit_of_a_folder_is_verified_by_its_state(tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    state = FileState(folder)
+def test_the_audit_of_a_directory_is_verified_by_its_state(tmp_path: Path) -> None:
+    directory = tmp_path / "state"
+    state = FileState(directory)
     state.audit.append({"event": "opened", "process": 1, "call": "1", "server": "s", "tool": "t"})
-    assert run("audit", "verify", "--state", str(folder), "--json").json["lines"] == 2
-    assert "s/t" in run("audit", "show", "--state", str(folder)).out
-    assert run("audit", "export", str(tmp_path / "out"), "--state", str(folder)).code == 2
+    assert run("audit", "verify", "--state", str(directory), "--json").json["lines"] == 2
+    assert "s/t" in run("audit", "show", "--state", str(directory)).out
+    assert run("audit", "export", str(tmp_path / "out"), "--state", str(directory)).code == 2
     assert run("audit", "verify", "--state", str(tmp_path / "no")).code == 2
     assert not (tmp_path / "no").exists()
 
@@ -401,7 +401,7 @@ def test_a_state_that_cannot_be_meant_is_a_usage_error(words: list[str]) -> None
     assert "pw1234" not in done.out + done.err
 
 
-def test_a_database_that_cannot_be_reached_is_told_without_its_password() -> None:
+def test_a_database_that_cannot_be_reached_is_reported_without_its_password() -> None:
     env: dict[str, Any] = {"STATE": "postgresql://ana:pw1234@127.0.0.1:1/agents"}
     done = run("audit", "verify", "--state", "env:STATE", "--json", **env)
     assert done.code == 5

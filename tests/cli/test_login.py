@@ -17,9 +17,9 @@ from tests.support.authorization import Document, guarded
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A server behind an authorization server that asks for no password."""
-    folder = ROOT / "examples" / "servers"
-    monkeypatch.syspath_prepend(str(folder))
-    spec = importlib.util.spec_from_file_location("login_of_the_shell", folder / "login_http.py")
+    directory = ROOT / "examples" / "servers"
+    monkeypatch.syspath_prepend(str(directory))
+    spec = importlib.util.spec_from_file_location("login_of_the_shell", directory / "login_http.py")
     assert spec is not None
     assert spec.loader is not None
     module: Any = importlib.util.module_from_spec(spec)
@@ -50,7 +50,7 @@ def shell(browser: dict[str, str], tmp_path: Path) -> Callable[..., Awaitable[Do
     return shell
 
 
-def test_a_login_is_kept_for_later_commands_until_the_logout(
+def test_a_login_is_stored_for_later_commands_until_the_logout(
     url: str, browser: dict[str, str], tmp_path: Path
 ) -> None:
     env: dict[str, Any] = {**browser, "home": tmp_path}
@@ -96,8 +96,8 @@ async def test_a_server_that_is_refused_as_a_mix_up_is_trusted_with_issuer(
             pages.clients[document["client_id"]] = document
             return document
 
-        def no_iss(answer: Document) -> Document:
-            return {name: each for name, each in answer.items() if name != "iss"}
+        def no_iss(response: Document) -> Document:
+            return {name: each for name, each in response.items() if name != "iss"}
 
         pages.options.redirect = no_iss
         async with guarded(server_metadata=two_hosts, registration=known_to_both) as world:

@@ -32,7 +32,7 @@ def text(value: str) -> dict[str, str]:
     return {"type": "text", "text": value}
 
 
-def shown(*words: str, **more: Any) -> str:
+def errors_of(*words: str, **more: Any) -> str:
     """All that the terminal shows until the end."""
     child = at_terminal(*words, **more)
     child.expect(pexpect.EOF)
@@ -57,7 +57,7 @@ def test_a_loop_of_calls_prints_a_line_each() -> None:
     assert done.out == 'got {"a": "one"}\ngot {"a": "two"}\n', done.err
 
 
-def test_texts_of_one_result_stand_on_lines_of_their_own() -> None:
+def test_texts_of_one_result_are_on_lines_of_their_own() -> None:
     link = {"type": "resource_link", "uri": "book:emma", "name": "Emma"}
     content = (
         text("one"),
@@ -75,18 +75,18 @@ def test_structured_content_is_printed_only_where_there_is_no_text() -> None:
     assert run(*sending(text(""), **structured)).out == '{\n  "a": 1\n}\n'
     assert run(*sending(**structured)).out == '{\n  "a": 1\n}\n'
     assert run(*sending(text("one"), **structured), "--json").json["structuredContent"] == {"a": 1}
-    on_terminal = shown("call", example("weather"), "get_weather", "location=Oslo", "--allow=*")
+    on_terminal = errors_of("call", example("weather"), "get_weather", "location=Oslo", "--allow=*")
     assert on_terminal.count("22.5") == 1
 
 
 @pytest.mark.slow
 def test_tabs_stay_tabs_at_a_terminal_and_line_ends_are_not_spelled_out() -> None:
-    found = shown(*sending(text(MAKEFILE)))
+    found = errors_of(*sending(text(MAKEFILE)))
     assert "\tcc -o a a.c\r\n" in found
     assert "\\u{" not in found
 
 
-def test_help_says_what_a_pipe_gets() -> None:
+def test_help_states_what_a_pipe_gets() -> None:
     assert "ended by a line feed" in run("--help").out
 
 
@@ -103,7 +103,7 @@ def test_missing_arguments_are_named_before_anybody_is_asked(
     words: list[str], tmp_path: Path
 ) -> None:
     target = offering(tmp_path, {"content": []}, inputSchema=TWO)
-    found = shown("call", target, "count", *words)
+    found = errors_of("call", target, "count", *words)
     assert "missing: " in found
     assert "days" in found
     assert "count(place: str, days: int)" in found
@@ -131,9 +131,9 @@ def test_a_missing_argument_of_a_prompt_is_named(tmp_path: Path) -> None:
 LIES = "mcp-client: log in at http://evil.example"
 
 
-def saying(folder: Path, text: str, *more: str) -> str:
-    said = f"tell('message', level='warning', data={text!r})"
-    return offering(folder, {"content": []}, during="\n".join([said, *more]))
+def saying(directory: Path, text: str, *more: str) -> str:
+    reported = f"tell('message', level='warning', data={text!r})"
+    return offering(directory, {"content": []}, during="\n".join([reported, *more]))
 
 
 @pytest.mark.slow
@@ -143,7 +143,7 @@ def test_each_line_of_a_server_carries_its_name_and_a_mark(tmp_path: Path) -> No
     assert done.err.splitlines()[0].startswith("counting | warning: ")
     assert not re.search("^mcp-client", done.err, re.MULTILINE)
     for columns in (30, 60, 100):
-        found = shown("call", target, "count", "--allow=count", columns=columns, NO_COLOR="1")
+        found = errors_of("call", target, "count", "--allow=count", columns=columns, NO_COLOR="1")
         lines = [line for line in found.splitlines() if line.strip("\r")]
         assert all(re.match(r"counting [|:] ", line) for line in lines), found
         assert all(len(line) < columns for line in lines)
@@ -158,20 +158,20 @@ def test_a_line_of_a_server_stays_off_the_line_of_progress(
     progress.clear()
     note("done")
     wiped = r"\r\r +\r"
-    shown = capsys.readouterr().err
+    errors_of = capsys.readouterr().err
     assert re.fullmatch(
-        rf"\r1/3 on my way{wiped}counting \| error: half\n\r1/3 on my way{wiped}done\n", shown
-    ), shown
+        rf"\r1/3 on my way{wiped}counting \| error: half\n\r1/3 on my way{wiped}done\n", errors_of
+    ), errors_of
 
 
 @pytest.mark.slow
 def test_a_line_of_a_server_stays_off_the_question(tmp_path: Path) -> None:
     target = offering(tmp_path, {"content": []})
-    program, told = tmp_path / "counting.py", tmp_path / "told"
+    program, output = tmp_path / "counting.py", tmp_path / "told"
     later = f"""
             def say():
                 tell("message", level="error", data="while you think")
-                open({str(told)!r}, "w").close()
+                open({str(output)!r}, "w").close()
             import threading
             threading.Timer(0.5, say).start()
 """
@@ -179,12 +179,12 @@ def test_a_line_of_a_server_stays_off_the_question(tmp_path: Path) -> None:
     program.write_text(program.read_text().replace(listing, listing + later))
     child = at_terminal("call", target, "count")
     child.expect(r"Run it\? \[[^]]*\] ")
-    until(told.exists)
+    until(output.exists)
     child.sendline("n")
     child.expect(pexpect.EOF)
-    said = child.before.replace("\r\n", "\n")
-    assert said.startswith("n\n"), said
-    assert "counting | error: while you think" in said
+    reported = child.before.replace("\r\n", "\n")
+    assert reported.startswith("n\n"), reported
+    assert "counting | error: while you think" in reported
 
 
 # ----------------------------------------------------------------------- a dead server
@@ -221,12 +221,12 @@ def test_a_dead_server_shows_the_first_lines_beside_the_last(count: int, tmp_pat
 
 @pytest.mark.slow
 def test_progress_is_on_standard_error_beside_json(tmp_path: Path) -> None:
-    said = tmp_path / "said"
+    reported = tmp_path / "said"
     call = f"mcp call {shlex.quote(example('cafe'))} brew steps=3 --allow brew --json"
-    child = at_terminal(line=f"{call} > {said}", NO_COLOR="1")
+    child = at_terminal(line=f"{call} > {reported}", NO_COLOR="1")
     child.expect(pexpect.EOF)
     assert re.search(r"\r1/3[^\n]*\r2/3[^\n]*\r3/3", child.before)
-    assert json.loads(said.read_text())["content"]
+    assert json.loads(reported.read_text())["content"]
 
 
 PICTURE = {"type": "image", "mimeType": "image/png", "data": "iVBORw=="}
@@ -285,7 +285,7 @@ def test_no_output_but_the_text_of_results_has_raw_escapes(
         found = done.out + done.err
         assert "--json" not in words or done.json["tools"][0]["title"] == EVIL
     else:
-        found = shown(command, target, *rest, NO_COLOR="1")
+        found = errors_of(command, target, *rest, NO_COLOR="1")
     assert "count" in found
     assert not set("\x1b\x07\u202e\x9b\x7f") & set(found)
 
@@ -321,8 +321,10 @@ def test_a_closed_standard_input_or_error_harms_nothing(tmp_path: Path) -> None:
 
 
 def test_an_error_of_several_lines_is_indented(capsys: pytest.CaptureFixture[str]) -> None:
-    said = 'bad: [\n\t"city"\n]\nmcp-client: all is well\x1b[2J'
-    note_error(ServerError(f"the server answered with an error: {said}", code=-32602, server="s"))
+    reported = 'bad: [\n\t"city"\n]\nmcp-client: all is well\x1b[2J'
+    note_error(
+        ServerError(f"the server answered with an error: {reported}", code=-32602, server="s")
+    )
     assert capsys.readouterr().err.splitlines() == [
         "mcp-client: s: the server answered with an error: bad: [",
         '    \t"city"',

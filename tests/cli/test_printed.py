@@ -44,12 +44,12 @@ def test_a_picture_at_a_terminal_is_drawn_and_noted(
     part = SimpleNamespace(text=None, bytes=b"pixels", mime_type=kind)
     output.print_contents([part], options)
     block = ImageContent("cGl4ZWxz", kind or "", {})
-    said = f"({kind or 'application/octet-stream'}, 6 bytes; --save DIR saves it)\n".encode()
-    assert capsysbinary.readouterr() == (b"", said)
+    reported = f"({kind or 'application/octet-stream'}, 6 bytes; --save DIR saves it)\n".encode()
+    assert capsysbinary.readouterr() == (b"", reported)
     assert drawn == ([b"pixels"] if kind == "image/png" else [])
     if kind is not None:
         output.print_content([block], options)
-        assert capsysbinary.readouterr() == (b"", said)
+        assert capsysbinary.readouterr() == (b"", reported)
         assert drawn == ([b"pixels"] * 2 if kind == "image/png" else [])
 
 
@@ -59,26 +59,29 @@ def test_the_bytes_of_one_content_alone_reach_a_pipe(
     monkeypatch.setattr(output, "draw", lambda data: None)
     part = SimpleNamespace(text=None, bytes=b"\0\xff", mime_type=None)
     words = SimpleNamespace(text="words", bytes=b"words", mime_type=None)
-    bare, kept = Namespace(command="read", save=None), Namespace(command="read", save=str(tmp_path))
+    bare, stored = (
+        Namespace(command="read", save=None),
+        Namespace(command="read", save=str(tmp_path)),
+    )
     output.print_contents([part], bare)
     assert capsysbinary.readouterr() == (b"\0\xff", b"")
     output.print_contents([words, part], bare)
-    said = b"(application/octet-stream, 2 bytes; --save DIR saves it)\n"
-    assert capsysbinary.readouterr() == (b"words\n", said)
+    reported = b"(application/octet-stream, 2 bytes; --save DIR saves it)\n"
+    assert capsysbinary.readouterr() == (b"words\n", reported)
     for _ in range(2):
-        output.print_contents([part], kept)
-        out, said = capsysbinary.readouterr()
+        output.print_contents([part], stored)
+        out, reported = capsysbinary.readouterr()
         assert out == b""
     names = {"content-1.bin": b"\0\xff", "content-1-1.bin": b"\0\xff"}
     assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == names
     assert (
-        said
+        reported
         == f"(application/octet-stream, 2 bytes: saved as {tmp_path}/content-1-1.bin)\n".encode()
     )
 
 
-def options_of(**given: Any) -> Namespace:
-    return Namespace(**{"command": "call", "save": None} | given)
+def options_of(**options: Any) -> Namespace:
+    return Namespace(**{"command": "call", "save": None} | options)
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -120,13 +123,13 @@ def test_json_is_in_lines_for_people_alone_and_in_ascii_where_it_has_to_be(
 def test_rows_are_printed_as_columns_where_there_is_no_screen(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown: list[Any] = []
+    displayed: list[Any] = []
 
     class Fitting:
         fits = True
 
         def table(self, rows: Any, heads: Any) -> bool:
-            shown.append((rows, heads))
+            displayed.append((rows, heads))
             return self.fits
 
     rows = [("a", "b"), ("cc", "")]
@@ -137,14 +140,16 @@ def test_rows_are_printed_as_columns_where_there_is_no_screen(
     Fitting.fits = False
     monkeypatch.setattr(output, "screen_of", lambda stream: Fitting())
     output.print_table(rows, "x", "y")
-    assert shown == [(rows, ("x", "y"))] * 2
+    assert displayed == [(rows, ("x", "y"))] * 2
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines == ["a   b", "cc"] * 2
 
 
-@pytest.mark.parametrize(("save", "said"), [(True, "saved as "), (False, "--save DIR saves it")])
-def test_every_kind_of_content_is_printed_noted_or_kept(
-    save: bool, said: str, capsysbinary: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("save", "expected"), [(True, "saved as "), (False, "--save DIR saves it")]
+)
+def test_every_kind_of_content_is_printed_noted_or_saved(
+    save: bool, expected: str, capsysbinary: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(output, "draw", lambda data: None)
     options = options_of(save=str(tmp_path) if save else None, tool="../the tool")
@@ -159,20 +164,20 @@ def test_every_kind_of_content_is_printed_noted_or_kept(
     out, err = capsysbinary.readouterr()
     lines = err.decode().splitlines()
     assert out == b""
-    assert lines[0].startswith(f"(image/png, 2 bytes{':' if save else ';'} {said}")
-    assert lines[1].startswith(f"(audio/wav, 1 bytes{':' if save else ';'} {said}")
+    assert lines[0].startswith(f"(image/png, 2 bytes{':' if save else ';'} {expected}")
+    assert lines[1].startswith(f"(audio/wav, 1 bytes{':' if save else ';'} {expected}")
     assert lines[2] == "(content 3 is not base64)"
     assert lines[3].startswith("(x/y, 0 bytes")
     assert lines[4] == "(content of an unknown kind, odd\\u{1b}; --json shows it)"
-    kept = {one.name: one.read_bytes() for one in tmp_path.iterdir()}
+    stored = {one.name: one.read_bytes() for one in tmp_path.iterdir()}
     files = {"the_tool-1.png": b"\0\0", "the_tool-2.wav": b"\0", "the_tool-4.bin": b""}
-    assert kept == (files if save else {})
+    assert stored == (files if save else {})
     assert not save or (tmp_path / "the_tool-1.png").stat().st_mode & 0o777 == 0o600
     output.save_content([*blocks, odd], options)
-    assert len(list(tmp_path.iterdir())) == 2 * len(kept)
+    assert len(list(tmp_path.iterdir())) == 2 * len(stored)
 
 
-def test_a_file_that_cannot_be_kept_is_an_error_of_the_output(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_saved_is_an_error_of_the_output(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     options = options_of(save=str(tmp_path / "file"))
     with pytest.raises(OutputError, match=r"--save .*: Not a directory"):
@@ -185,7 +190,7 @@ def test_a_file_that_cannot_be_kept_is_an_error_of_the_output(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("given", "texts", "wanted"),
+    ("passed", "texts", "wanted"),
     [
         ({}, ["a", "b"], b"a\nb\n"),
         ({"save": "d"}, ["a", "b"], b"a\nb"),
@@ -197,20 +202,20 @@ def test_a_file_that_cannot_be_kept_is_an_error_of_the_output(tmp_path: Path) ->
     ],
 )
 def test_texts_are_divided_by_line_feeds(
-    given: dict[str, Any], texts: list[str], wanted: bytes, capsysbinary: Any
+    passed: dict[str, Any], texts: list[str], wanted: bytes, capsysbinary: Any
 ) -> None:
-    options = options_of(**given)
+    options = options_of(**passed)
     assert output.print_content([TextContent(one, {}) for one in texts], options) is True
     assert capsysbinary.readouterr() == (wanted, b"")
 
 
-def test_progress_is_the_part_of_the_whole_and_what_was_said(
+def test_progress_is_the_part_of_the_whole_and_what_was_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((21, 10)))
     progress = Progress(None)
-    said: list[str] = []
-    monkeypatch.setattr(progress, "_write", said.append)
+    reported: list[str] = []
+    monkeypatch.setattr(progress, "_write", reported.append)
     for done, total, message in (
         (0.5, None, None),
         (1, 3, "x"),
@@ -223,8 +228,8 @@ def test_progress_is_the_part_of_the_whole_and_what_was_said(
     assert Progress.shown is progress
     progress.clear()
     assert Progress.shown is None
-    assert said[:2] == ["0.5", "1/3 x"]
-    assert [len(one) for one in said[2:]] == [20, 10, 0]
+    assert reported[:2] == ["0.5", "1/3 x"]
+    assert [len(one) for one in reported[2:]] == [20, 10, 0]
     monkeypatch.setattr(output, "in_dialogue", lambda: True)
     progress(1, None, None)
     assert Progress.shown is None

@@ -92,7 +92,7 @@ def test_a_name_that_a_shell_would_not_take_as_it_is_is_not_offered(name: str) -
 
 
 @pytest.mark.parametrize(
-    ("line", "kept"),
+    ("line", "is_stored"),
     [
         ("call get_weather location=Oslo", True),
         ("tools", True),
@@ -110,8 +110,8 @@ def test_a_name_that_a_shell_would_not_take_as_it_is_is_not_offered(name: str) -
         ("x" * 5000, False),
     ],
 )
-def test_a_line_that_may_hold_a_secret_is_not_written_down(line: str, kept: bool) -> None:
-    assert may_be_stored(line, KNOWN) is kept
+def test_a_line_that_may_hold_a_secret_is_not_written_down(line: str, is_stored: bool) -> None:
+    assert may_be_stored(line, KNOWN) is is_stored
 
 
 def test_the_history_is_for_its_owner_alone_and_lasts(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_the_history_is_for_its_owner_alone_and_lasts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", ["mode", "content", "folder"])
-def test_a_history_that_cannot_be_used_is_said_once_and_left_alone(
+def test_a_history_that_cannot_be_used_is_reported_once_and_left_alone(
     spoil: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "shell_history"
@@ -166,8 +166,8 @@ def test_the_shell_completes_remembers_and_keeps_no_secret(tmp_path: Path) -> No
     leave(child)
     child.close()
     assert child.exitstatus == 3
-    (kept,) = tmp_path.rglob("shell_history")
-    assert kept.read_text() == '"describe set_alarm"\n'
+    (stored,) = tmp_path.rglob("shell_history")
+    assert stored.read_text() == '"describe set_alarm"\n'
     child = at_terminal("shell", example("weather"), home=tmp_path, columns=200)
     child.expect("mcp>")
     child.send("\x1b[A")
@@ -179,7 +179,7 @@ def test_the_shell_completes_remembers_and_keeps_no_secret(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_the_shell_works_where_no_history_can_be_kept(tmp_path: Path) -> None:
+def test_the_shell_works_where_no_history_can_be_stored(tmp_path: Path) -> None:
     (tmp_path / ".local").write_text("a file where a folder would be")
     child = at_terminal("shell", example("weather"), home=tmp_path)
     child.expect("cannot be made")
@@ -192,17 +192,17 @@ def test_the_shell_works_where_no_history_can_be_kept(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_prompt_is_at_the_terminal_wherever_the_output_goes(tmp_path: Path) -> None:
-    said = tmp_path / "said"
+    reported = tmp_path / "said"
     shell = f"mcp shell {shlex.quote(example('weather'))}"
-    line = f"{shell} 2>{tmp_path / 'notes'} | tee {said} >/dev/null"
+    line = f"{shell} 2>{tmp_path / 'notes'} | tee {reported} >/dev/null"
     child = at_terminal(line=line, home=tmp_path)
     child.expect("mcp>")
     child.send("describe set_alarm\r")
     child.expect("mcp>")
     leave(child)
     child.close()
-    assert said.read_text().startswith("set_alarm(location: str")
-    assert "mcp>" not in said.read_text() + (tmp_path / "notes").read_text()
+    assert reported.read_text().startswith("set_alarm(location: str")
+    assert "mcp>" not in reported.read_text() + (tmp_path / "notes").read_text()
 
 
 @pytest.mark.slow
@@ -228,12 +228,12 @@ def test_a_dumb_terminal_has_no_history(
     assert line_reader(tmp_path / "history", ["call"], lambda: KNOWN) is None
 
 
-@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("is_stored", [True, False])
 def test_a_line_is_remembered_in_the_file_where_there_is_one(
-    kept: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    is_stored: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    path = tmp_path / "history" if kept else None
+    path = tmp_path / "history" if is_stored else None
     reader = line_reader(path, ["call", "tools"], lambda: KNOWN)
     assert reader is not None
     for line in ("tools", "call get_time"):
@@ -242,7 +242,7 @@ def test_a_line_is_remembered_in_the_file_where_there_is_one(
     again = line_reader(path, ["call"], lambda: KNOWN)
     assert again is not None
     newest_first = list(again.history.load_history_strings())
-    assert newest_first == (["call get_time", "tools"] if kept else [])
+    assert newest_first == (["call get_time", "tools"] if is_stored else [])
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 

@@ -54,7 +54,7 @@ def test_without_a_script_it_shows_how_one_calls_the_tools() -> None:
     assert done.out.startswith(first)
 
 
-def test_a_tool_that_is_spelled_like_another_one_is_told(tmp_path: Path) -> None:
+def test_a_tool_that_is_spelled_like_another_one_is_reported(tmp_path: Path) -> None:
     first, second = "a.-.-..-.-.--.....--.--", "a.......-..-..--------."  # one digest, in part
     target = offering(tmp_path, {"content": []}, name=second)
     program = tmp_path / "counting.py"
@@ -105,7 +105,7 @@ def test_a_rule_for_calls_of_the_host_lets_no_script_call(script: Path, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("code", "out", "said"),
+    ("code", "out", "expected"),
     [
         ("print(1)\n1 / 0", "1\n", "ZeroDivisionError"),
         ("await weather.gone()", "", "AttributeError"),
@@ -114,23 +114,23 @@ def test_a_rule_for_calls_of_the_host_lets_no_script_call(script: Path, tmp_path
         ("open('/etc/passwd').read()", "", "Error"),
     ],
 )
-def test_a_script_that_fails_says_why_and_what_it_printed(
-    code: str, out: str | None, said: str
+def test_a_script_that_fails_gives_the_reason_and_what_it_printed(
+    code: str, out: str | None, expected: str
 ) -> None:
     done = run("run", WEATHER, "-", "--allow", "*", stdin=code)
     assert done.code == 1
-    assert said in done.err
+    assert expected in done.err
     assert out is None or done.out == out
     found = run("run", WEATHER, "-", "--allow", "*", "--json", stdin=code)
     assert found.code == 1
-    assert said in (found.json["limit"] or found.json["error"])
+    assert expected in (found.json["limit"] or found.json["error"])
 
 
 def test_a_script_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:
     broken, large = tmp_path / "broken.py", tmp_path / "large.py"
     broken.write_bytes(b"\xff\xfe\xff")
     large.write_text("#" * (1024 * 1024 + 1))
-    for words, said in (
+    for words, reported in (
         ([str(tmp_path / "none.py")], "No such file"),
         ([str(tmp_path)], "directory"),
         ([str(broken)], "is not UTF-8"),
@@ -139,7 +139,7 @@ def test_a_script_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:
     ):
         done = run("run", "/never/started", *words)
         assert (done.code, done.out) == (2, ""), words
-        assert said in done.err, words
+        assert reported in done.err, words
 
 
 def test_each_call_and_the_run_are_in_the_audit(script: Path, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_an_interrupt_ends_the_script_and_its_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "out", "err", "value"),
+    ("passed", "out", "err", "value"),
     [
         ({"output": "a\n", "value": "b"}, "a\nb\n", "", "b"),
         ({"value": {"k": 1}}, '{"k": 1}\n', "", {"k": 1}),
@@ -205,16 +205,16 @@ def test_an_interrupt_ends_the_script_and_its_process(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_script_led_to_is_printed_whole(
-    given: dict[str, Any], out: str, err: str, value: Any, capsys: pytest.CaptureFixture[str]
+    passed: dict[str, Any], out: str, err: str, value: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     none = {"output": "", "value": None, "error": None, "calls": 2, "id": "1"}
-    stop = SimpleNamespace(text=given["stop"]) if "stop" in given else None
-    found: Any = SimpleNamespace(**none | given | {"stop": stop})
+    stop = SimpleNamespace(text=passed["stop"]) if "stop" in passed else None
+    found: Any = SimpleNamespace(**none | passed | {"stop": stop})
     run_command._show(Namespace(json=False), found, 20)
     assert capsys.readouterr() == (out, err)
     run_command._show(Namespace(json=True), found, 20)
     document = {"output": found.output, "value": value, "calls": 2, "run": "1"}
-    more = {"error": found.error, "limit": given.get("stop")}
+    more = {"error": found.error, "limit": passed.get("stop")}
     assert json.loads(capsys.readouterr().out) == {**document, **more}
 
 
@@ -235,8 +235,8 @@ async def test_a_script_is_a_file_of_bounded_size_in_utf_8(
     with pytest.raises(UsageError, match="No such file"):
         await run_command._code_of(str(tmp_path / "none"))
 
-    async def given() -> str:
+    async def passed() -> str:
         return "of a pipe"
 
-    monkeypatch.setattr(run_command, "standard_input", given)
+    monkeypatch.setattr(run_command, "standard_input", passed)
     assert await run_command._code_of("-") == "of a pipe"

@@ -1,4 +1,4 @@
-"""``--sandbox`` on the command line, and what ``doctor`` says of it."""
+"""``--sandbox`` on the command line, and what ``doctor`` reports of it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tests.cli.shell import ROOT, Done, example, run
 WEATHER = ROOT / "examples" / "servers" / "weather.py"
 
 
-def config_of(folder: Path, **own: object) -> str:
+def config_of(directory: Path, **own: object) -> str:
     server = {"command": sys.executable, "args": [str(WEATHER)], "mcp-client": own}
     docs = {"url": "http://127.0.0.1:9/mcp"}
-    path = folder / "mcp.json"
+    path = directory / "mcp.json"
     path.write_text(json.dumps({"mcpServers": {"weather": server, "docs": docs}}))
     return str(path)
 
 
-def told(done: Done) -> str:
+def reported_by(done: Done) -> str:
     return done.out + done.err
 
 
@@ -44,27 +44,27 @@ def told(done: Done) -> str:
 def test_what_makes_no_sandbox_is_a_usage_error(words: list[str], why: str, command: str) -> None:
     tool = ["get_weather", "location=Oslo"] if command == "call" else []
     done = run(command, example("weather"), *tool, *words)
-    assert (done.code, why in told(done)) == (2, True), told(done)
+    assert (done.code, why in reported_by(done)) == (2, True), reported_by(done)
 
 
-def test_it_goes_with_a_command_whose_file_says_nothing_of_it(tmp_path: Path) -> None:
+def test_it_goes_with_a_command_whose_file_states_nothing_of_it(tmp_path: Path) -> None:
     for target, why in (
         (["http://127.0.0.1:9/mcp"], "--sandbox goes with a command"),
         (["docs", "--config", config_of(tmp_path)], "--sandbox goes with a command"),
         (["weather", "--config", config_of(tmp_path, sandbox=True)], "defines how it is confined"),
     ):
         done = run("tools", *target, "--sandbox", "--no-input")
-        assert (done.code, why in told(done)) == (2, True), told(done)
+        assert (done.code, why in reported_by(done)) == (2, True), reported_by(done)
 
 
-def test_doctor_says_of_a_server_that_it_is_not_confined() -> None:
+def test_doctor_reports_of_a_server_that_it_is_not_confined() -> None:
     done = run("doctor", example("weather"))
     assert "What it can do here:\n    whatever you can: it is not confined" in done.out
     report = run("doctor", example("weather"), "--json").json
     assert report["confinement"] == ["whatever you can: it is not confined (--sandbox)"]
 
 
-def opened_as_it_says(config: Path) -> None:
+def opened_as_configured(config: Path) -> None:
     with sync.Host.from_config(config, confirm=allow_all) as host:
         held = host.session("peek").sandbox
         assert held is not None
@@ -74,10 +74,10 @@ def opened_as_it_says(config: Path) -> None:
 
 
 @pytest.mark.needs("bubblewrap")
-def test_doctor_says_what_a_confined_server_can_do(tmp_path: Path) -> None:
+def test_doctor_states_what_a_confined_server_can_do(tmp_path: Path) -> None:
     grants = ["--read", str(tmp_path), "--network", "all"]
     done = run("doctor", example("weather"), "--sandbox", *grants)
-    assert done.code == 0, told(done)
+    assert done.code == 0, reported_by(done)
     for sentence in (f", {tmp_path}\n", "can write a temporary directory", "can reach the network"):
         assert sentence in done.out, done.out
 
@@ -96,7 +96,7 @@ def test_a_call_runs_in_the_sandbox_and_a_file_that_asks_for_one_gets_it(tmp_pat
     confined = ["--sandbox", "--read", str(WEATHER.parent)]
     assert run(*words).code == 5
     done = run(*words, *confined)
-    assert (done.code, "Oslo" in done.out) == (0, True), told(done)
+    assert (done.code, "Oslo" in done.out) == (0, True), reported_by(done)
     assert run(*words, *confined, "--read", str(tmp_path / "seen")).code == 5
     config = tmp_path / "mcp.json"
     own = {"mcp-client": {"sandbox": {"read": [str(WEATHER.parent)]}}}
@@ -104,4 +104,4 @@ def test_a_call_runs_in_the_sandbox_and_a_file_that_asks_for_one_gets_it(tmp_pat
     config.write_text(json.dumps({"mcpServers": {"peek": server}}))
     words = ["tools", "peek", "--config", str(config)]
     assert run(*words).code == 3  # a project's file, which no one has confirmed
-    opened_as_it_says(config)
+    opened_as_configured(config)

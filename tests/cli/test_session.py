@@ -1,4 +1,4 @@
-"""What the options of a command say about its session, without a session."""
+"""The session options that a command line leads to, without a session."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mcp_client.transports.stdio import StdioServer
 from tests.support.terminal import call_of
 
 
-def options(**given: Any) -> Namespace:
+def options(**kwargs: Any) -> Namespace:
     none: dict[str, Any] = dict.fromkeys(
         ("audit", "config", "network", "pins", "policy", "record", "state", "timeout")
     )
@@ -40,7 +40,7 @@ def options(**given: Any) -> Namespace:
         name: [] for name in ("allow", "allow_finding", "read", "write", "header", "env")
     }
     flags = dict.fromkeys(("json", "no_input", "sandbox", "terminal"), False)
-    return Namespace(**none | lists | flags | {"command": "call", "approve": "ask"} | given)
+    return Namespace(**none | lists | flags | {"command": "call", "approve": "ask"} | kwargs)
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +76,7 @@ def test_what_a_sandbox_grants_needs_one(home: Path) -> None:
     assert sandbox_of(options(sandbox=True, network="all")) == Sandbox(network="all")
 
 
-def test_a_sandbox_goes_with_a_command_whose_file_says_nothing_of_it(home: Path) -> None:
+def test_a_sandbox_goes_with_a_command_whose_file_states_nothing_of_it(home: Path) -> None:
     check = session_module._check_sandbox
     check(StdioServer("prog", []))
     with pytest.raises(UsageError, match="nothing is started at a URL"):
@@ -94,7 +94,7 @@ def test_a_sandbox_goes_with_a_command_whose_file_says_nothing_of_it(home: Path)
         check(Configured(config, "c"))
 
 
-def test_an_audit_file_that_cannot_be_is_told_before_anything_is_done(
+def test_an_audit_file_that_cannot_be_is_reported_before_anything_is_done(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     audit = partial(session_module._file_to_write, "--audit")
@@ -123,7 +123,7 @@ def test_an_audit_file_that_cannot_be_is_told_before_anything_is_done(
 
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize(("revision", "wanted"), [("auto", "2025-06-18"), ("2026-07-28",) * 2])
-async def test_a_server_of_a_file_is_opened_as_the_file_and_the_options_say(
+async def test_a_server_of_a_file_is_opened_as_the_file_and_the_options_set(
     revision: str, wanted: str, enabled: bool, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
@@ -149,8 +149,8 @@ async def test_a_server_of_a_file_is_opened_as_the_file_and_the_options_say(
     own = {"revision": "2025-06-18", "enabled": enabled}
     path.write_text(json.dumps({"mcpServers": {"own": {"command": "/x", "mcp-client": own}}}))
     target = Configured(load_config(str(path)), "own")
-    given = options(revision=revision, record="log")
-    async with session_module._configured(target, given, {"a": 1}, None) as opened:
+    passed = options(revision=revision, record="log")
+    async with session_module._configured(target, passed, {"a": 1}, None) as opened:
         assert opened == "of own"  # type: ignore[comparison-overlap]
     ((servers, chosen),) = seen
     (config,) = servers.values()
@@ -162,9 +162,9 @@ async def test_a_server_of_a_file_is_opened_as_the_file_and_the_options_say(
 # ------------------------------------------------------------------- who decides for it
 
 
-def is_let(glob: str, **given: Any) -> bool:
+def is_let(glob: str, **kwargs: Any) -> bool:
     tool = call_of(name="rm", server="files").tool
-    return is_allowed(options(allow=[glob], **given), tool)
+    return is_allowed(options(allow=[glob], **kwargs), tool)
 
 
 def test_allow_matches_the_tool_and_where_it_is_named_the_server() -> None:
@@ -182,21 +182,21 @@ def test_allow_matches_the_tool_and_where_it_is_named_the_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("passed", "expected"),
     [
         ({"approve": "deny", "no_input": True}, "--approve deny was given; "),
         ({"no_input": True, "terminal": True}, "--no-input was given; "),
         ({}, "no terminal to ask at; "),
     ],
 )
-async def test_where_nobody_can_be_asked_the_answer_is_no_with_what_would_allow_it(
-    given: dict[str, Any], says: str
+async def test_without_a_person_to_ask_the_call_is_denied_with_what_would_allow_it(
+    passed: dict[str, Any], expected: str
 ) -> None:
-    policy = session_module._policy(options(**given))
-    answer: Any = policy(call_of())
-    answer = await answer if hasattr(answer, "__await__") else answer
-    assert isinstance(answer, Deny)
-    assert (answer.reason, answer.source) == (f"{says}allow it with --allow rm", "rule")
+    policy = session_module._policy(options(**passed))
+    decision: Any = policy(call_of())
+    decision = await decision if hasattr(decision, "__await__") else decision
+    assert isinstance(decision, Deny)
+    assert (decision.reason, decision.source) == (f"{expected}allow it with --allow rm", "rule")
 
 
 async def test_a_queue_is_asked_in_place_of_a_person() -> None:
@@ -204,9 +204,9 @@ async def test_a_queue_is_asked_in_place_of_a_person() -> None:
         return Allow()
 
     policy = session_module._policy(options(approve="web"), queue)  # type: ignore[arg-type]
-    answer: Any = policy(call_of())
-    answer = await answer if hasattr(answer, "__await__") else answer
-    assert isinstance(answer, Allow)
+    decision: Any = policy(call_of())
+    decision = await decision if hasattr(decision, "__await__") else decision
+    assert isinstance(decision, Allow)
 
 
 @pytest.mark.parametrize(
@@ -224,8 +224,8 @@ def test_the_advice_is_a_pattern_for_this_tool_alone(name: str, wanted: str) -> 
 
 
 def test_the_advice_names_the_findings_that_the_rule_did_not_put_up_with() -> None:
-    given = options(allow=["rm"], allow_finding=["odd_name"])
-    rules = session_module._rules(given)
+    passed = options(allow=["rm"], allow_finding=["odd_name"])
+    rules = session_module._rules(passed)
     found = [Finding("odd_name", "odd"), Finding("long_text", "long"), Finding("gone", "gone")]
     request = replace(call_of(), findings=(*found, found[1]))
     assert session_module._advice(rules, request) == (
@@ -233,15 +233,15 @@ def test_the_advice_names_the_findings_that_the_rule_did_not_put_up_with() -> No
     )
 
 
-def test_a_start_that_was_refused_says_how_it_can_be_confirmed(home: Path) -> None:
+def test_a_start_that_was_refused_states_how_it_can_be_confirmed(home: Path) -> None:
     path = home / "a b.json"
     path.write_text('{"mcpServers": {"own": {"command": "/x"}}}')
     target = Configured(load_config(str(path)), "own")
     by_person = StartDenied("no", source="person")
     assert session_module._denied(by_person, target, "why") is by_person
-    for why, said in (("no terminal", " (no terminal)"), (None, "")):
+    for why, reported in (("no terminal", " (no terminal)"), (None, "")):
         error = session_module._denied(StartDenied("x", reason="r"), target, why)
-        assert f"has not been confirmed here{said}; run" in str(error)
+        assert f"has not been confirmed here{reported}; run" in str(error)
         assert str(error).endswith(f"see it with 'mcp-client confirm '{path}' own'")
         assert (error.server, error.reason, error.source) == ("own", "r", "gate")
 
@@ -249,7 +249,7 @@ def test_a_start_that_was_refused_says_how_it_can_be_confirmed(home: Path) -> No
 # ----------------------------------------------------------- files of the command itself
 
 
-def test_the_state_folder_is_the_one_of_the_environment_if_it_is_absolute(
+def test_the_state_directory_is_the_one_of_the_environment_if_it_is_absolute(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert state_file("x") == home / "state" / "mcp-client" / "x"
@@ -264,18 +264,18 @@ def test_the_state_folder_is_the_one_of_the_environment_if_it_is_absolute(
         state_file("x")
 
 
-def test_decisions_last_as_long_as_the_command_where_no_folder_can_be(
+def test_decisions_last_as_long_as_the_command_if_no_directory_can_be_made(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = options(state=str(home / "own"))
     (home / "file").touch()
-    for base, kept in (("state", True), ("file", False)):
+    for base, stored in (("state", True), ("file", False)):
         monkeypatch.setenv("XDG_STATE_HOME", str(home / base))
         assert repr(decisions_of(own)) == repr(FileState(home / "own").decisions)
         found = repr(decisions_of(options()))
         where = home / base / "mcp-client"
-        assert (found == repr(FileState(where).decisions)) is kept
-        assert (str(home) in found) is kept
+        assert (found == repr(FileState(where).decisions)) is stored
+        assert (str(home) in found) is stored
 
 
 def test_a_state_is_not_made_to_be_looked_at(home: Path) -> None:
@@ -295,7 +295,7 @@ def test_a_state_is_not_made_to_be_looked_at(home: Path) -> None:
         "host=example.com PASSWORD=hunter2",
     ],
 )
-def test_a_password_is_no_word_of_a_command(word: str) -> None:
+def test_a_password_is_not_a_word_of_a_command(word: str) -> None:
     with pytest.raises(UsageError, match="other users can read a password") as caught:
         session_module._state_named(word)
     assert "hunter2" not in str(caught.value)

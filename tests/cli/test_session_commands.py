@@ -30,20 +30,22 @@ def tool(name: str, **more: Any) -> Tool:
 
 
 def answering(value: Any) -> Callable[..., Any]:
-    async def answer(*_: Any, **__: Any) -> Any:
+    async def respond(*_: Any, **__: Any) -> Any:
         if isinstance(value, Exception):
             raise value
         return value
 
-    return answer
+    return respond
 
 
-def options(_given: dict[str, Any] | None = None, **members: Any) -> Namespace:
+def options(passed: dict[str, Any] | None = None, **members: Any) -> Namespace:
     """Of a command, in a session with these members."""
     own = {"name": "s", "capabilities": members.pop("capabilities", {})}
     answers = {name: answering(value) for name, value in members.items()}
-    given = {"json": False, "save": None, "terminal": False, "config": None, "command": "x"}
-    return Namespace(**given | {"session": SimpleNamespace(**own, **answers)} | (_given or {}))
+    passed_value = {"json": False, "save": None, "terminal": False, "config": None, "command": "x"}
+    return Namespace(
+        **passed_value | {"session": SimpleNamespace(**own, **answers)} | (passed or {})
+    )
 
 
 async def test_tools_are_a_line_each_with_the_beginning_of_what_they_are_for(
@@ -66,13 +68,13 @@ async def test_a_bound_argument_is_in_no_definition_that_is_printed(
     definition = {"name": "t", "inputSchema": schema, "x-more": [1]}
     one = Tool("t", "s", False, definition, bound=("tenant",))
     left = {"type": "object", "properties": {"a": {}}, "required": ["a"]}
-    given = {"json": True, "tool": "t", "query": ["t"], "limit": 5}
+    passed = {"json": True, "tool": "t", "query": ["t"], "limit": 5}
     found: dict[str, Any] = {"list_tools": Listed([one]), "search_tools": [one], "get_tool": one}
     for command in (session_commands.tools, session_commands.search, session_commands.describe):
-        assert await command(options(given, **found)) == 0
+        assert await command(options(passed, **found)) == 0
         document = json.loads(capsys.readouterr().out)
-        (shown,) = document.get("tools", [document])
-        assert shown == {**definition, "inputSchema": left}, command.__name__
+        (displayed,) = document.get("tools", [document])
+        assert displayed == {**definition, "inputSchema": left}, command.__name__
 
 
 async def test_a_note_is_printed_with_a_tool_in_full_and_not_with_a_list(
@@ -95,8 +97,8 @@ async def test_a_tool_is_described_with_what_to_look_at(
     one = tool("t\u202e", **more)
     assert await session_commands.describe(options({"tool": "t"}, get_tool=one)) == 0
     out, err = capsys.readouterr()
-    said = "(a: int) -> {...}\n\nT\n\nabout\n\nit\n\nArguments:\n  a  int  required"
-    assert said in out
+    reported = "(a: int) -> {...}\n\nT\n\nabout\n\nit\n\nArguments:\n  a  int  required"
+    assert reported in out
     assert '\n\nResult:\n{\n  "type": "object"\n}\n' in out
     assert out.endswith(f"\nFingerprint: {one.fingerprint}\n")
     assert err.splitlines() == [f"look at this: {each}" for each in one.findings] != []
@@ -106,28 +108,31 @@ async def test_a_tool_is_described_with_what_to_look_at(
     assert "Result" not in out
 
 
-async def test_an_unknown_tool_is_told_with_the_nearest_name() -> None:
+async def test_an_unknown_tool_is_reported_with_the_nearest_name() -> None:
     unknown = UnknownTool("unknown", server="s", tool="tols")
-    for name, says in (("tols", "the server has no tool 'tols'; did you mean tools?"), ("x", "un")):
-        given = options({"tool": name}, get_tool=unknown, list_tools=Listed([tool("tools")]))
+    for name, expected in (
+        ("tols", "the server has no tool 'tols'; did you mean tools?"),
+        ("x", "un"),
+    ):
+        passed = options({"tool": name}, get_tool=unknown, list_tools=Listed([tool("tools")]))
         with pytest.raises(UnknownTool) as caught:
-            await session_commands.describe(given)
-        assert caught.value.message.startswith(says)
+            await session_commands.describe(passed)
+        assert caught.value.message.startswith(expected)
         assert (caught.value.server, caught.value.tool) == ("s", "tols")
 
 
-async def test_what_is_missing_or_misspelled_is_told_before_the_call(
+async def test_what_is_missing_or_misspelled_is_reported_before_the_call(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     result = SimpleNamespace(content=[], raw={"r": 1}, structured_content=None, is_error=True)
-    given = options({"tool": "t", "arguments": []}, get_tool=tool("t"), call_tool=result)
+    passed = options({"tool": "t", "arguments": []}, get_tool=tool("t"), call_tool=result)
     with pytest.raises(InvalidArguments, match="missing: a; nothing was sent; the tool is t"):
-        await session_commands.call(given)
-    given.arguments = ["a=1", "aa=2"]
-    assert await session_commands.call(given) == 1
+        await session_commands.call(passed)
+    passed.arguments = ["a=1", "aa=2"]
+    assert await session_commands.call(passed) == 1
     assert "the tool has no argument 'aa'" in capsys.readouterr().err
-    result.is_error, given.json = False, True
-    assert await session_commands.call(given) == 0
+    result.is_error, passed.json = False, True
+    assert await session_commands.call(passed) == 0
     assert json.loads(capsys.readouterr().out) == {"r": 1}
 
 
@@ -139,30 +144,30 @@ def test_twenty_missing_names_are_shown() -> None:
 
 
 async def test_a_search_wants_words(capsys: pytest.CaptureFixture[str]) -> None:
-    given = options({"query": [], "limit": 1}, list_tools=Listed(), search_tools=[tool("t")])
+    passed = options({"query": [], "limit": 1}, list_tools=Listed(), search_tools=[tool("t")])
     with pytest.raises(UsageError, match="describe in a few words"):
-        await session_commands.search(given)
-    given.query = ["a"]
-    assert await session_commands.search(given) == 0
+        await session_commands.search(passed)
+    passed.query = ["a"]
+    assert await session_commands.search(passed) == 0
     assert capsys.readouterr().out == "t(a: int)\n"
-    given.json = True
-    assert await session_commands.search(given) == 0
+    passed.json = True
+    assert await session_commands.search(passed) == 0
     assert json.loads(capsys.readouterr().out) == {"tools": [tool("t").raw]}
 
 
 async def test_resources_and_templates_are_rows(capsys: pytest.CaptureFixture[str]) -> None:
     one = SimpleNamespace(uri="u", title=None, name="n", raw={"r": 1})
     two = SimpleNamespace(uri_template="v{x}", title="T", name="n", raw={"r": 2})
-    given: dict[str, Any] = {"capabilities": {"resources": {}}, "list_resources": Listed([one])}
-    both = options(**given, list_resource_templates=Listed([two]))
+    passed: dict[str, Any] = {"capabilities": {"resources": {}}, "list_resources": Listed([one])}
+    both = options(**passed, list_resource_templates=Listed([two]))
     assert await session_commands.resources(both) == 0
     out, err = capsys.readouterr()
     assert [line.split() for line in out.splitlines()] == [["u", "n"], ["v{x}", "T"]]
     assert err == "left out: bad: why\n" * 2
     none = ServerError("x", code=-32601)
-    assert await session_commands.resources(options(**given, list_resource_templates=none)) == 0
+    assert await session_commands.resources(options(**passed, list_resource_templates=none)) == 0
     assert capsys.readouterr().out.split() == ["u", "n"]
-    broken = options(**given, list_resource_templates=ServerError("x", code=-32000))
+    broken = options(**passed, list_resource_templates=ServerError("x", code=-32000))
     with pytest.raises(ServerError):
         await session_commands.resources(broken)
     assert capsys.readouterr().out == ""
@@ -193,11 +198,11 @@ async def test_what_is_listed_or_read_is_the_server_s_json_where_that_is_asked_f
     )
     assert json.loads(capsys.readouterr().out) == {"r": 1}
     listed = Listed([prompt_of("p")])
-    given = options({"json": True}, capabilities={"prompts": {}}, list_prompts=listed)
-    assert await session_commands.prompts(given) == 0
+    passed = options({"json": True}, capabilities={"prompts": {}}, list_prompts=listed)
+    assert await session_commands.prompts(passed) == 0
     assert json.loads(capsys.readouterr().out) == {"prompts": [{"name": "p"}]}
-    given = options({"json": True, "tool": "t"}, get_tool=tool("t"))
-    assert await session_commands.describe(given) == 0
+    passed = options({"json": True, "tool": "t"}, get_tool=tool("t"))
+    assert await session_commands.describe(passed) == 0
     assert json.loads(capsys.readouterr().out) == tool("t").raw
 
 
@@ -210,29 +215,29 @@ def prompt_of(name: str) -> Any:
 async def test_prompts_are_listed_and_got(capsys: pytest.CaptureFixture[str]) -> None:
     message = SimpleNamespace(role="user", content=SimpleNamespace(type="odd"))
     got = SimpleNamespace(messages=[message], raw={"m": 1})
-    given = options(
+    passed = options(
         {"prompt": "p", "arguments": ["b=1"]},
         capabilities={"prompts": {}},
         list_prompts=Listed([prompt_of("p")]),
         get_prompt=got,
     )
-    assert await session_commands.prompts(given) == 0
+    assert await session_commands.prompts(passed) == 0
     assert capsys.readouterr().out == "p(a, b?)\n    d\n"
     with pytest.raises(InvalidArguments, match=r"missing: a; nothing was sent; .* p\(a, b\?\)"):
-        await session_commands.prompt(given)
-    given.arguments = ["a=1"]
-    assert await session_commands.prompt(given) == 0
+        await session_commands.prompt(passed)
+    passed.arguments = ["a=1"]
+    assert await session_commands.prompt(passed) == 0
     assert capsys.readouterr().out == "user:\n"
-    given.json = True
-    assert await session_commands.prompt(given) == 0
+    passed.json = True
+    assert await session_commands.prompt(passed) == 0
     assert json.loads(capsys.readouterr().out) == {"m": 1}
-    given.prompt = "pp"
+    passed.prompt = "pp"
     with pytest.raises(NotFound, match=r"unknown prompt 'pp'"):
-        await session_commands.prompt(given)
+        await session_commands.prompt(passed)
     for word in ("a", "=1"):
-        given.arguments = [word]
+        passed.arguments = [word]
         with pytest.raises(UsageError, match="write name=value"):
-            await session_commands.prompt(given)
+            await session_commands.prompt(passed)
 
 
 async def test_an_argument_of_a_prompt_or_a_template_is_completed(
@@ -245,17 +250,17 @@ async def test_an_argument_of_a_prompt_or_a_template_is_completed(
         asked.append(words)
         return SimpleNamespace(values=["x", "y"], raw={"c": 1})
 
-    given = options(
+    passed = options(
         capabilities={"prompts": {}, "resources": {}},
         list_prompts=Listed([one]),
         list_resource_templates=Listed([two]),
     )
-    given.session.complete, given.argument = complete, "a=1"
-    for given.prompt, ref in (("p", one), ("v{x}", two)):
-        for given.arguments, known in (([], None), (["b=2"], {"b": "2"})):
-            assert await session_commands.complete(given) == 0
+    passed.session.complete, passed.argument = complete, "a=1"
+    for passed.prompt, ref in (("p", one), ("v{x}", two)):
+        for passed.arguments, known in (([], None), (["b=2"], {"b": "2"})):
+            assert await session_commands.complete(passed) == 0
             assert asked.pop() == (ref, {"name": "a", "value": "1"}, known)
             assert capsys.readouterr().out == "x\ny\n"
-    given.json = True
-    assert await session_commands.complete(given) == 0
+    passed.json = True
+    assert await session_commands.complete(passed) == 0
     assert json.loads(capsys.readouterr().out) == {"c": 1}

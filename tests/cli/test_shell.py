@@ -105,9 +105,9 @@ def test_an_hour_outlives_a_call_whose_session_ends_with_it(tmp_path: Path) -> N
     assert child.exitstatus == 0
     again = run(*words, "--no-input", home=tmp_path)
     assert (again.code, again.err) == (0, "")
-    (kept,) = run("decisions", "list", "--json", home=tmp_path).json["decisions"]
-    assert kept["scope"] == "always"
-    assert kept["expires_at"] - kept["decided_at"] == 3_600
+    (stored,) = run("decisions", "list", "--json", home=tmp_path).json["decisions"]
+    assert stored["scope"] == "always"
+    assert stored["expires_at"] - stored["decided_at"] == 3_600
 
 
 def test_a_page_does_not_offer_the_session_of_one_call_either(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_page_does_not_offer_the_session_of_one_call_either(tmp_path: Path) ->
     assert (again.code, again.err) == (0, "")
 
 
-def test_a_word_that_is_not_a_boolean_is_told_what_is() -> None:
+def test_a_word_that_is_not_a_boolean_is_refused_with_the_words_that_are() -> None:
     done = run("call", example("weather"), "set_alarm", "location=Oslo", "loud=yes")
     assert (done.code, "the tool requires true or false here" in done.err) == (2, True)
 
@@ -158,7 +158,7 @@ def test_the_shell_does_not_take_options_of_the_session_in_a_line() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("extra", [True, False])
-def test_the_shell_at_a_terminal_asks_before_a_call_and_goes_on_after_a_no(
+def test_the_shell_at_a_terminal_asks_before_a_call_and_goes_on_after_a_denial(
     extra: bool, tmp_path: Path
 ) -> None:
     env: dict[str, Any] = {} if extra else without_extra(tmp_path / "without")
@@ -383,7 +383,7 @@ def test_the_same_is_declared_with_and_without_a_terminal(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--no-input"]])
-def test_a_question_without_a_terminal_is_cancelled_and_said(more: list[str]) -> None:
+def test_a_question_without_a_terminal_is_cancelled_and_reported(more: list[str]) -> None:
     words = ["call", server("asking_stdio", "stateless"), "form", "--allow=*", *more]
     done = run(*words)
     assert "a request for input was cancelled" in done.err

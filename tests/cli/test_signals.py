@@ -1,4 +1,4 @@
-"""The command is told to end, hung up or killed, in each phase: no process of it is left.
+"""The command is terminated, hung up or killed, in each phase: no process of it is left.
 
 The server does not end by itself, and has started a process that ends neither.
 """
@@ -57,10 +57,10 @@ HANG_UP = 0
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, HANG_UP)
 
 
-def family(folder: Path, phase: str) -> str:
-    program = folder / "family.py"
+def family(directory: Path, phase: str) -> str:
+    program = directory / "family.py"
     program.write_text(FAMILY)
-    return shlex.join([sys.executable, str(program), str(folder), phase])
+    return shlex.join([sys.executable, str(program), str(directory), phase])
 
 
 def lives(pid: int) -> bool:
@@ -74,8 +74,8 @@ def lives(pid: int) -> bool:
     return state not in "ZX"
 
 
-def all_gone(folder: Path) -> None:
-    server, grandchild = map(int, (folder / "at-start").read_text().split())
+def all_gone(directory: Path) -> None:
+    server, grandchild = map(int, (directory / "at-start").read_text().split())
     until(lambda: not lives(server) and not lives(grandchild))
 
 
@@ -134,10 +134,10 @@ def test_nothing_is_left_of_a_job_in_the_background(
     assert job.poll() is None
     job.send_signal(number)
     all_gone(tmp_path)
-    said = job.communicate(timeout=60)[1]
+    output = job.communicate(timeout=60)[1]
     os.close(writing)
-    assert job.returncode == (-number if number == signal.SIGKILL else 130), said
-    assert b"Traceback" not in said
+    assert job.returncode == (-number if number == signal.SIGKILL else 130), output
+    assert b"Traceback" not in output
 
 
 # ------------------------------------------------------------------- in the process itself

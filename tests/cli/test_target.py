@@ -1,4 +1,4 @@
-"""What TARGET, ``--header`` and ``--env`` may be, and what is said of what they cannot."""
+"""Valid values of TARGET, ``--header`` and ``--env``, and the errors for others."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def test_a_target_is_a_url_a_name_or_a_command(configured: str) -> None:
     assert target_of(URL, None, [], []) == HttpServer(URL)
     assert target_of(URL, None, [ENV], []) == HttpServer(URL, headers={"TOKEN": "hunter2"})
     assert target_of("/bin/true", None, [], []) == StdioServer("/bin/true", [])
-    for given in (ENV, "TOKEN"):
+    for passed in (ENV, "TOKEN"):
         wanted = StdioServer("prog", ["a b", "c"], env={"TOKEN": "hunter2"})
-        assert target_of("prog 'a b' c", None, [], [given]) == wanted
+        assert target_of("prog 'a b' c", None, [], [passed]) == wanted
     found = target_of("own", configured, [], [])
     assert isinstance(found, Configured)
     assert (found.name, list(found.config.servers)) == ("own", ["own"])
 
 
 @pytest.mark.parametrize(
-    ("words", "headers", "env", "says"),
+    ("words", "headers", "env", "expected"),
     [
         (" ", [], [], "TARGET is empty"),
         (URL, [], [ENV], "--env goes with a command"),
@@ -63,12 +63,12 @@ def test_a_target_is_a_url_a_name_or_a_command(configured: str) -> None:
     ],
 )
 def test_what_cannot_be_meant_by_a_target_is_a_usage_error(
-    words: str, headers: list[str], env: list[str], says: str, configured: str
+    words: str, headers: list[str], env: list[str], expected: str, configured: str
 ) -> None:
     config = None if words.startswith("prog") else configured
     with pytest.raises(UsageError) as caught:
         target_of(words, config, headers, env)
-    assert str(caught.value).startswith(says)
+    assert str(caught.value).startswith(expected)
 
 
 def test_a_name_that_no_config_file_has_is_not_run_as_a_program(

@@ -30,19 +30,19 @@ def ended(child: Any) -> tuple[int | None, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 3), ("", 3), ("\x03", 3)])
-def test_a_person_is_asked_before_a_call(answer: str, code: int) -> None:
+@pytest.mark.parametrize(("reply", "code"), [("y", 0), ("n", 3), ("", 3), ("\x03", 3)])
+def test_a_person_is_asked_before_a_call(reply: str, code: int) -> None:
     child = at_terminal("call", WEATHER, "set_alarm", "location=Oslo")
     child.expect("May this tool run")
     child.expect(r"Run it\? ")
-    child.send(answer + ("" if answer == "\x03" else "\n"))
+    child.send(reply + ("" if reply == "\x03" else "\n"))
     status, text = ended(child)
     assert status == code
     assert ("Alarm set for Oslo" in text) == (code == 0)
 
 
 @pytest.mark.slow
-def test_the_pipe_gives_the_arguments_and_the_terminal_gives_the_answer() -> None:
+def test_the_pipe_gives_the_arguments_and_the_terminal_gives_the_decision() -> None:
     line = f'echo \'{{"location": "Rome"}}\' | mcp call {shlex.quote(WEATHER)} set_alarm - | cat'
     child = at_terminal(line=f"{line} 2>/dev/null")
     child.expect(r"Run it\? ")
@@ -51,7 +51,7 @@ def test_the_pipe_gives_the_arguments_and_the_terminal_gives_the_answer() -> Non
 
 
 @pytest.mark.slow
-def test_a_yes_on_the_pipe_is_no_answer() -> None:
+def test_a_yes_on_the_pipe_is_not_an_answer() -> None:
     child = at_terminal(line=f"yes | mcp call {shlex.quote(WEATHER)} set_alarm location=Oslo")
     child.expect(r"Run it\? ")
     child.sendline("n")
@@ -114,7 +114,7 @@ def test_ctrl_c_ends_a_call_that_runs() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_that_a_server_says_is_obeyed_by_the_terminal() -> None:
+def test_no_text_of_a_server_is_obeyed_by_the_terminal() -> None:
     evil = "\x1b[2J\x1b]0;owned\x07\u202eevil\x9b31m"
     lines = json.dumps(
         {"jsonrpc": "2.0", "id": "@", "result": {"content": [{"type": "text", "text": evil}]}}
@@ -143,7 +143,7 @@ def test_a_server_of_a_project_is_asked_about_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_no_to_a_server_of_a_project_is_not_asked_about_again(tmp_path: Path) -> None:
+def test_a_denial_of_a_server_of_a_project_is_not_asked_about_again(tmp_path: Path) -> None:
     config = tmp_path / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {"sky": {"command": "never-run"}}}))
     child = at_terminal("tools", "sky", "--config", str(config), home=tmp_path)
@@ -153,7 +153,7 @@ def test_a_no_to_a_server_of_a_project_is_not_asked_about_again(tmp_path: Path) 
     assert (status, "Start it?" in text) == (3, False)
 
 
-async def test_an_answer_typed_while_the_question_is_still_being_shown_counts(
+async def test_a_reply_typed_while_the_question_is_still_being_shown_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     person, here = os.openpty()
@@ -175,7 +175,7 @@ async def test_an_answer_typed_while_the_question_is_still_being_shown_counts(
 
 
 @pytest.mark.slow
-def test_a_no_at_once_to_the_start_of_a_server_is_a_no(tmp_path: Path) -> None:
+def test_a_denial_at_once_of_the_start_of_a_server_is_a_denial(tmp_path: Path) -> None:
     config = tmp_path / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {"sky": {"command": "never-run"}}}))
     child = at_terminal("tools", "sky", "--config", str(config), home=tmp_path)
@@ -233,7 +233,7 @@ def test_a_person_is_asked_at_the_terminal_beside_a_pipe(
         os.close(each)
 
 
-def test_a_stream_that_is_closed_or_missing_is_no_terminal() -> None:
+def test_a_stream_that_is_closed_or_missing_is_not_a_terminal() -> None:
     person, here = os.openpty()
     with open(here) as stream:
         assert terminal_module._is_terminal(stream) is True

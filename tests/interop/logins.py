@@ -23,7 +23,7 @@ import jwt
 from mcp_client import HttpServer, allow_all, connect
 from mcp_client.auth import FileTokens, Token
 from mcp_client.auth.tokens import Source
-from tests.auth.driving import SAID
+from tests.auth.driving import ECHOED
 from tests.support.http_apps import Stateless
 from tests.support.http_server import Reply, Request, serving
 
@@ -136,7 +136,7 @@ async def agree(url: str) -> str:
 async def use(url: str, auth: httpx.Auth) -> None:
     """Call a tool of the MCP server at ``url`` in a session of its own."""
     async with connect(HttpServer(url, auth=auth), approval=allow_all) as session:
-        assert (await session.call_tool("echo", {"text": "hello"})).text == SAID
+        assert (await session.call_tool("echo", {"text": "hello"})).text == ECHOED
 
 
 async def kept(path: Path, url: str) -> tuple[FileTokens, Source, Token]:

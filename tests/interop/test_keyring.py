@@ -43,12 +43,12 @@ import secretstorage
 from dataclasses import replace
 from mcp_client import ConfigError, HttpServer, OAuth, allow_all, connect
 from mcp_client.auth import KeyringTokens
-from tests.auth.driving import nobody
+from tests.auth.driving import no_one
 from tests.interop.logins import agree, use
 
 async def main(url, what):
     store = KeyringTokens("mcp-client test")
-    auth = OAuth(store=store, on_url=agree if what == "log in" else nobody)
+    auth = OAuth(store=store, on_url=agree if what == "log in" else no_one)
     if what == "log out":
         await auth.logout(url)
     elif what == "expire":

@@ -20,7 +20,7 @@ from mcp_client.auth import (
 )
 from mcp_client.auth.signing import PrivateKey
 from mcp_client.errors import AuthError
-from tests.auth.driving import SAID, nobody
+from tests.auth.driving import ECHOED, no_one
 from tests.interop import http_peers
 from tests.interop.logins import agree, guarded, kept, register, use
 
@@ -61,7 +61,7 @@ async def test_a_login_a_refresh_with_rotation_and_a_logout(tmp_path: Path) -> N
         store, source, first = await kept(path, server.url)
         assert source.key.resource == server.url
         assert first.scope == {"weather"}
-        auth = OAuth(store=store, on_url=nobody)
+        auth = OAuth(store=store, on_url=no_one)
         auth._now = lambda: (first.expires_at or 0) + 1
         await use(server.url, auth)
         _, _, second = await kept(path, server.url)
@@ -80,7 +80,7 @@ async def test_a_refused_refresh_leads_to_a_login(tmp_path: Path) -> None:
     async with guarded(http_peers.authlib()) as server:
         await use(server.url, OAuth(store=FileTokens(path), on_url=agree))
         store, source, first = await kept(path, server.url)
-        thief = OAuth(store=FileTokens(path), on_url=nobody)
+        thief = OAuth(store=FileTokens(path), on_url=no_one)
         thief._now = lambda: (first.expires_at or 0) + 1
         await use(server.url, thief)
         await store.save(source.key, first)  # its refresh token has been used
@@ -99,7 +99,7 @@ async def test_a_tool_that_needs_another_scope_leads_to_a_login_for_both() -> No
         async with connect(HttpServer(server.url, auth=auth), approval=allow_all) as session:
             await session.list_tools()
             assert ana.asked == 1
-            assert (await session.call_tool("echo", {"text": "hello"})).text == SAID
+            assert (await session.call_tool("echo", {"text": "hello"})).text == ECHOED
         assert ana.asked == 2
 
 
@@ -170,7 +170,7 @@ async def test_a_client_that_was_registered_by_hand_logs_in_and_refreshes(tmp_pa
         await use(server.url, OAuth(on_url=agree, **given))
         _, source, first = await kept(path, server.url)
         assert source.auth_method == "client_secret_post"
-        auth = OAuth(on_url=nobody, **given)
+        auth = OAuth(on_url=no_one, **given)
         auth._now = lambda: (first.expires_at or 0) + 1
         await use(server.url, auth)
         assert await auth.logout(server.url)

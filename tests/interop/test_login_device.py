@@ -19,7 +19,7 @@ import pytest
 from mcp_client import ApprovalQueue, OAuth
 from mcp_client.auth import DeviceLogin, FileTokens, code_request
 from mcp_client.errors import AuthError
-from tests.auth.driving import nobody
+from tests.auth.driving import no_one
 from tests.interop import http_peers
 from tests.interop.logins import guarded, kept, use
 
@@ -59,7 +59,7 @@ async def test_a_login_a_refresh_and_a_logout(tmp_path: Path) -> None:
         await use(server.url, OAuth(store=FileTokens(path), device=True, on_device=agree))
         store, source, first = await kept(path, server.url)
         assert first.refresh_token is not None
-        auth = OAuth(store=store, device=True, on_device=nobody)  # type: ignore[arg-type]
+        auth = OAuth(store=store, device=True, on_device=no_one)  # type: ignore[arg-type]
         auth._now = lambda: (first.expires_at or 0) + 1
         await use(server.url, auth)
         second = await store.load(source.key)

@@ -16,7 +16,7 @@ from mcp_client import OAuth
 from mcp_client.auth import ClientCredentials, FileTokens
 from mcp_client.auth.signing import PrivateKey
 from mcp_client.state import PostgresState
-from tests.auth.driving import nobody
+from tests.auth.driving import no_one
 from tests.interop import http_peers
 from tests.interop.logins import agree, guarded, kept, register, use
 
@@ -36,7 +36,7 @@ async def test_a_login_a_refresh_and_a_logout(tmp_path: Path) -> None:
         await use(server.url, OAuth(store=FileTokens(path), on_url=agree))
         store, source, first = await kept(path, server.url)
         assert first.refresh_token is not None  # offline_access was requested with prompt=consent
-        auth = OAuth(store=store, on_url=nobody)
+        auth = OAuth(store=store, on_url=no_one)
         auth._now = lambda: (first.expires_at or 0) + 1
         await use(server.url, auth)
         second = await store.load(source.key)
@@ -89,7 +89,7 @@ async def test_tokens_are_bound_to_a_key_where_the_server_wants_that(
         await use(server.url, OAuth(store=FileTokens(path), on_url=agree))
         store, _, first = await kept(path, server.url)
         assert (first.token_type, first.dpop_key is None) == ("DPoP", False)
-        auth = OAuth(store=store, on_url=nobody)
+        auth = OAuth(store=store, on_url=no_one)
         auth._now = lambda: (first.expires_at or 0) + 1
         await use(server.url, auth)
         _, _, second = await kept(path, server.url)
@@ -118,10 +118,10 @@ CALLS = """
 import sys, anyio
 from mcp_client import OAuth
 from mcp_client.state import PostgresState
-from tests.auth.driving import nobody
+from tests.auth.driving import no_one
 from tests.interop.logins import use
 async def main(url, database):
-    auth = OAuth(store=PostgresState(database).tokens, on_url=nobody)
+    auth = OAuth(store=PostgresState(database).tokens, on_url=no_one)
     sys.stdout.write("ready\\n")  # in one piece: print writes the end of the line by itself
     sys.stdout.flush()
     sys.stdin.readline()
