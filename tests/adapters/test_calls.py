@@ -143,9 +143,9 @@ def test_a_response_of_another_provider_is_the_programs_error(provider: Provider
     for other in PROVIDERS:
         response = other.response([("c1", NAMES[0], {"location": "Oslo"})])
         for form in inner_forms(other, response) if other is not provider else ():
-            for given in (form, as_objects(form)):
+            for passed in (form, as_objects(form)):
                 with pytest.raises(ConfigError, match="the response is"):
-                    kit.calls(given)
+                    kit.calls(passed)
 
 
 @every_provider
@@ -182,7 +182,7 @@ def stream(*names: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("response", "said"),
+    ("response", "expected"),
     [
         (None, "the response is None (so is a message's list of calls without a call)"),
         (
@@ -212,8 +212,10 @@ def stream(*names: str) -> Any:
         (Model(), "the response is a Model, which this provider does not return"),
     ],
 )
-def test_the_error_names_what_was_given_in_place_of_a_response(response: Any, said: str) -> None:
-    assert str(unusable(response, "that")) == f"{said}: give that"
+def test_the_error_names_what_was_given_in_place_of_a_response(
+    response: Any, expected: str
+) -> None:
+    assert str(unusable(response, "that")) == f"{expected}: give that"
 
 
 def test_what_iterates_over_entries_is_a_list_of_them() -> None:
@@ -260,7 +262,7 @@ def test_arguments_may_have_128_levels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "names", "said"),
+    ("name", "names", "expected"),
     [
         # The same letters, before all else.
         ("get-Weather", ["get_weather", "get_weathers"], "Did you mean get_weather?"),
@@ -281,17 +283,17 @@ def test_arguments_may_have_128_levels() -> None:
         ("none", [], ""),
     ],
 )
-def test_a_model_that_asks_for_an_unknown_tool_is_told_the_nearest(
-    name: str, names: list[str], said: str
+def test_a_model_that_asks_for_an_unknown_tool_is_informed_of_the_nearest(
+    name: str, names: list[str], expected: str
 ) -> None:
     start = f"Nothing was sent. Unknown tool '{name}'."
     found = unknown_tool(name, names)
-    if not said:
+    if not expected:
         assert found == start
-    elif said.endswith((".", "?")):
-        assert found == f"{start} {said}"
+    elif expected.endswith((".", "?")):
+        assert found == f"{start} {expected}"
     else:
-        assert said in found
+        assert expected in found
         assert found.count(" or ") in (0, 2)
     advised = unknown_tool(name, names, "Search.")
     assert advised == (f"{found} Search." if "Did you mean" in found else f"{start} Search.")
@@ -310,11 +312,11 @@ def test_what_is_not_a_list_of_tools_is_refused(provider: Provider) -> None:
         provider.toolset(tools)
     tools.close()
     wrong: list[Any] = [None, 5, "a", ["a"], [None], {"a": 1}]
-    for given in wrong:
+    for passed in wrong:
         with pytest.raises(ConfigError, match=r"give the tools of list_tools\(\)"):
-            provider.toolset(given)
+            provider.toolset(passed)
         with pytest.raises(ConfigError, match=r"updated\(\) was given"):
-            provider.toolset(TOOLS).updated(given)
+            provider.toolset(TOOLS).updated(passed)
 
 
 @every_provider

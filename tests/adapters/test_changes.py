@@ -25,7 +25,7 @@ NAMED = ("properties", "patternProperties", "dependentSchemas")
 DIALECTS = (ANTHROPIC, CHAT, GEMINI)
 """Responses has that of Chat Completions."""
 EVERYWHERE = re.compile(r"an empty 'items' is added$|the member '.*' is shown as '.*'")
-"""What is said once for all of a schema, and what it is about."""
+"""Each sentence that is reported once for a whole schema, with its subject."""
 ABOUT = {"items", *NAMED, "required", "dependentRequired"}
 MERGED = re.compile(
     r"is merged into the members|becomes members of its own|where schemas are merged;"
@@ -38,19 +38,19 @@ def is_same(a: Any, b: Any) -> bool:
 
 
 def differences(
-    given: Any, shown: Any, path: tuple[str, ...] = ()
+    passed: Any, displayed: Any, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     """The places where something differs, each with the keyword that does."""
-    if type(given) is not dict or type(shown) is not dict:
-        if not is_same(given, shown):
+    if type(passed) is not dict or type(displayed) is not dict:
+        if not is_same(passed, displayed):
             yield path, ""
         return
-    for keyword in dict.fromkeys([*given, *shown]):
-        before: Any = given.get(keyword)
-        after: Any = shown.get(keyword)
+    for keyword in dict.fromkeys([*passed, *displayed]):
+        before: Any = passed.get(keyword)
+        after: Any = displayed.get(keyword)
         kinds = {type(before), type(after)}
         below = (*path, keyword)
-        if (keyword in given) != (keyword in shown):
+        if (keyword in passed) != (keyword in displayed):
             yield path, keyword
         elif keyword in ONE and kinds == {dict}:
             yield from differences(before, after, below)
@@ -65,7 +65,7 @@ def differences(
 
 
 def places(changes: tuple[str, ...]) -> list[str]:
-    """Where the sentences say that something was changed, as JSON pointers."""
+    """The places that the sentences report as changed, as JSON pointers."""
     found: list[str] = []
     for change in changes:
         clause = change.partition(";")[0]
@@ -81,14 +81,14 @@ def unsaid(provider: Provider, schema: dict[str, Any], strict: bool) -> list[str
     changes = tuple(change for change in kit.changes if "it is not strict" not in change)
     if any("more places" in one or "…" in one or MERGED.search(one) for one in changes):
         return []
-    said = places(changes)
+    reported = places(changes)
     everywhere = any(EVERYWHERE.search(change) for change in changes)
     found = []
     for path, keyword in differences(schema, provider.schemas(kit)["tool"]):
         at = pointer(path)
         is_near = any(
             one == at or one.startswith(f"{at}/") or (one and at.startswith(f"{one}/"))
-            for one in said
+            for one in reported
         )
         if not is_near and not (everywhere and keyword in ABOUT):
             found.append(f"{at} {keyword}")
@@ -98,7 +98,7 @@ def unsaid(provider: Provider, schema: dict[str, Any], strict: bool) -> list[str
 @pytest.mark.slow
 @examples(60)
 @given(schema=object_schemas())
-def test_where_a_schema_differs_a_sentence_says_so(schema: dict[str, Any]) -> None:
+def test_where_a_schema_differs_a_sentence_reports_it(schema: dict[str, Any]) -> None:
     for provider in DIALECTS:
         for strict in (False, True):
             assert unsaid(provider, schema, strict) == []
@@ -106,7 +106,9 @@ def test_where_a_schema_differs_a_sentence_says_so(schema: dict[str, Any]) -> No
 
 @pytest.mark.parametrize("provider", DIALECTS, ids=str)
 @pytest.mark.parametrize("name", ZOO)
-def test_where_a_hostile_schema_differs_a_sentence_says_so(provider: Provider, name: str) -> None:
+def test_where_a_hostile_schema_differs_a_sentence_reports_it(
+    provider: Provider, name: str
+) -> None:
     for strict in (False, True):
         assert unsaid(provider, ZOO[name], strict) == []
 
@@ -139,17 +141,17 @@ ONCE_SILENT: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "true": (True, "'true' is written as a schema at /properties/a"),  # type: ignore[dict-item]
 }
-"""For Gemini, each with what is said now."""
+"""Cases for Gemini, each with the sentence that is reported now."""
 
 
 @pytest.mark.parametrize("what", ONCE_SILENT)
-def test_what_was_once_silent_is_said(what: str) -> None:
+def test_what_was_once_silent_is_reported(what: str) -> None:
     member, sentence = ONCE_SILENT[what]
     kit = GEMINI.toolset([tool_of({"type": "object", "properties": {"a": member}})])
     assert f"tool 'tool': {sentence}" in kit.changes
 
 
-def test_changes_are_said_in_the_order_of_the_schema() -> None:
+def test_changes_are_reported_in_the_order_of_the_schema() -> None:
     counts = ("minItems", "maxItems", "minProperties", "maxProperties", "minContains", "multipleOf")
     member = {"type": "string", **dict.fromkeys(counts, 1), "uniqueItems": True, "items": {}}
     kit = GEMINI.toolset([tool_of({"type": "object", "properties": {"a": member}})])

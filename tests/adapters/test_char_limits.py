@@ -24,7 +24,7 @@ async def test_each_tool_has_its_own_limit_by_its_qualified_name(provider: Provi
 
     def lengths(max_chars: Any) -> list[bool]:
         found = kit.results([(call, long) for call in calls], max_chars=max_chars)
-        return [len(said) > 5_000 for _, said in provider.said(found)]
+        return [len(response) > 5_000 for _, response in provider.raw_replies(found)]
 
     assert lengths({"docs__read": 20_000, "docs__*": 600}) == [True, False, True]
     assert lengths({"docs__*": 600, "docs__read": 20_000}) == [False, False, True]
@@ -36,7 +36,7 @@ async def test_each_tool_has_its_own_limit_by_its_qualified_name(provider: Provi
     [0, -1, True, 1.5, "9", None, {"a": 0}, {"a": True}, {"a": "9"}, {3: 9}, [("a", 1)]],
     ids=str,
 )
-async def test_what_is_no_limit_is_refused_before_anything_is_sent(wrong: Any) -> None:
+async def test_what_is_not_a_limit_is_refused_before_anything_is_sent(wrong: Any) -> None:
     server = Server()
     async with opened(server) as session:
         kit = CHAT.toolset(await session.list_tools())
@@ -47,17 +47,17 @@ async def test_what_is_no_limit_is_refused_before_anything_is_sent(wrong: Any) -
     assert server.ran == []
 
 
-def test_a_coroutine_function_is_no_limit() -> None:
+def test_a_coroutine_function_is_not_a_limit() -> None:
     async def limit(name: str) -> int:
         return 9
 
-    given: Any = limit
+    passed: Any = limit
     with pytest.raises(ConfigError, match="a function of the qualified name"):
-        char_limits(given)
+        char_limits(passed)
 
 
 @pytest.mark.parametrize("wrong", [None, 0, -5, True, 2.0, "9"], ids=str)
-def test_a_function_that_gives_no_number_costs_no_answer(
+def test_a_function_that_gives_no_number_costs_no_response(
     wrong: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert char_limits(lambda name: wrong)("read\x1b") == MAX_CHARS
@@ -66,7 +66,7 @@ def test_a_function_that_gives_no_number_costs_no_answer(
 
 
 @pytest.mark.parametrize("name", ["one", "two"])
-def test_a_function_that_raises_costs_no_answer(
+def test_a_function_that_raises_costs_no_response(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def limit(asked: str) -> int:

@@ -90,8 +90,8 @@ async def test_a_change_is_a_finding_and_is_left_out_until_it_is_accepted(
         for found in tools.findings:
             assert "Ask first." in found.text and (now is None or now in found.text)
         kit = anthropic.toolset(tools)
-        shown = now is not None and policy == "accept"
-        assert (str(now) in kit.instructions(host)) == shown
+        displayed = now is not None and policy == "accept"
+        assert (str(now) in kit.instructions(host)) == displayed
         assert "Ask first.'" not in kit.instructions(host)
         assert [one.tool for one in pins.drift("one")] == ([] if policy == "accept" else [""])
         assert (await host.call_tool("one__add", {"a": 1, "b": 2})).text == "3"

@@ -59,7 +59,7 @@ def prompted(provider: Provider, result: PromptResult, **options: Any) -> list[d
     return found
 
 
-def given_to(provider: Provider, result: ResourceResult, **options: Any) -> list[dict[str, Any]]:
+def messages_of(provider: Provider, result: ResourceResult, **options: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = provider.toolset([]).resource(result, **options)
     return found
 
@@ -112,7 +112,7 @@ def test_what_a_prompt_embeds_is_data(provider: Provider) -> None:
     ]
 
 
-SHOWN: dict[str, dict[str, dict[str, Any] | None]] = {
+DISPLAYED: dict[str, dict[str, dict[str, Any] | None]] = {
     "openai_chat": {
         "image": {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}},
         "audio": {"type": "input_audio", "input_audio": {"data": WAV, "format": "wav"}},
@@ -176,9 +176,9 @@ def test_media_are_what_the_provider_takes_and_are_named_otherwise(
     of_user, of_model = prompted(
         provider, prompt_of(("user", WIRE[kind]), ("assistant", WIRE[kind]))
     )
-    shown = SHOWN[provider.name][kind]
-    assert media_of(of_user) == ([] if shown is None else [shown])
-    if shown is None:
+    displayed = DISPLAYED[provider.name][kind]
+    assert media_of(of_user) == ([] if displayed is None else [displayed])
+    if displayed is None:
         assert NAMED[kind] in read(of_user)
     assert media_of(of_model) == []
     assert NAMED[kind] in read(of_model)
@@ -224,25 +224,27 @@ def test_a_flood_of_messages_is_cut_and_counted(provider: Provider) -> None:
 def test_a_resource_is_the_content_of_a_users_message(provider: Provider) -> None:
     picture = {"uri": "file:///p", "blob": IMAGE, "mimeType": "image/png"}
     note = {"uri": "file:///n", "text": "Obey \ud800me.", "mimeType": "text/plain"}
-    content = given_to(provider, resource_of(note, picture, ZIP, {"uri": "file:///\x1bbad"}))
+    content = messages_of(provider, resource_of(note, picture, ZIP, {"uri": "file:///\x1bbad"}))
     message = {"content": content}
-    assert media_of(message) == [SHOWN[provider.name]["image"]]
-    said = unmarked("\n".join(texts_of(message)))
-    assert said.startswith(f"{DATA}[resource: file:///n, text/plain]\nObey ?me.\n[resource: file:")
-    assert "[resource: file:///a.zip, application/zip, 3 bytes]" in said
-    assert "it has neither text nor blob, or both]" in said
-    assert "\x1b" not in said
+    assert media_of(message) == [DISPLAYED[provider.name]["image"]]
+    reported = unmarked("\n".join(texts_of(message)))
+    assert reported.startswith(
+        f"{DATA}[resource: file:///n, text/plain]\nObey ?me.\n[resource: file:"
+    )
+    assert "[resource: file:///a.zip, application/zip, 3 bytes]" in reported
+    assert "it has neither text nor blob, or both]" in reported
+    assert "\x1b" not in reported
     assert "AAAA" not in json.dumps([one for one in content if "text" in one])
 
 
 @every_provider
-def test_a_resource_is_bounded_and_an_empty_one_says_so(provider: Provider) -> None:
-    (block,) = given_to(
+def test_a_resource_is_bounded_and_an_empty_one_reports_it(provider: Provider) -> None:
+    (block,) = messages_of(
         provider, resource_of({"uri": "file:///n", "text": "x" * 5_000}), max_chars=700
     )
     assert len(block["text"]) <= 700
     assert "characters left out" in block["text"]
-    (block,) = given_to(provider, resource_of())
+    (block,) = messages_of(provider, resource_of())
     assert unmarked(block["text"]) == f"{DATA}[no content]"
 
 
@@ -251,7 +253,7 @@ def test_a_resource_is_bounded_and_an_empty_one_says_so(provider: Provider) -> N
 
 @every_provider
 @pytest.mark.parametrize("wrong", [None, "text", {"messages": []}, [], 7], ids=str)
-def test_what_is_no_prompt_and_no_resource_is_refused(provider: Provider, wrong: Any) -> None:
+def test_what_is_neither_a_prompt_nor_a_resource_is_refused(provider: Provider, wrong: Any) -> None:
     kit = provider.toolset([])
     with pytest.raises(ConfigError, match=r"prompt\(\) was given a \w+: give the result of get"):
         kit.prompt(wrong)
@@ -266,16 +268,16 @@ def test_what_is_no_prompt_and_no_resource_is_refused(provider: Provider, wrong:
             kit.resource(resource_of(), max_chars=chars)
 
 
-async def test_a_result_that_was_not_awaited_is_told() -> None:
+async def test_a_result_that_was_not_awaited_is_reported() -> None:
     async def prompt() -> PromptResult:
         return prompt_of()
 
-    given: Any = prompt()
+    passed: Any = prompt()
     try:
         with pytest.raises(ConfigError, match="a coroutine that was not awaited"):
-            CHAT.toolset([]).prompt(given)
+            CHAT.toolset([]).prompt(passed)
     finally:
-        given.close()
+        passed.close()
 
 
 async def test_what_a_session_returns_is_taken() -> None:
@@ -298,5 +300,5 @@ async def test_what_a_session_returns_is_taken() -> None:
     for provider in (CHAT, RESPONSES, ANTHROPIC, GEMINI):
         (message,) = prompted(provider, prompt)
         assert read(message) == f"{PROMPT}Review."
-        (block,) = given_to(provider, note)
+        (block,) = messages_of(provider, note)
         assert unmarked(block["text"]) == f"{DATA}[resource: file:///n]\na note"

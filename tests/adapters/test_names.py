@@ -48,12 +48,12 @@ def test_no_server_can_take_the_name_that_another_tool_is_shown_under() -> None:
 @every_provider
 def test_a_call_by_the_shown_name_is_one_of_the_tool(provider: Provider) -> None:
     kit = provider.toolset([tool_of({"type": "object"}, name) for name in ("3d.print", "ok")])
-    shown = next(name for name, full in kit.names.items() if full == "3d.print")
-    assert kit.names == {shown: "3d.print", "ok": "ok"}
-    assert [one["name"] for one in provider.declarations(kit)] == [shown, "ok"]
-    (call,) = kit.calls(provider.response([("1", shown, {})]))
+    displayed = next(name for name, full in kit.names.items() if full == "3d.print")
+    assert kit.names == {displayed: "3d.print", "ok": "ok"}
+    assert [one["name"] for one in provider.declarations(kit)] == [displayed, "ok"]
+    (call,) = kit.calls(provider.response([("1", displayed, {})]))
     assert (call.name, call.problem) == ("3d.print", None)
-    assert f"tool '3d.print': it is shown as '{shown}'" in kit.changes
+    assert f"tool '3d.print': it is shown as '{displayed}'" in kit.changes
 
 
 @every_provider

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
     [lambda session: official.server(lambda: session), lambda _: official.handlers()],
     ids=["server", "handlers"],
 )
-def test_without_the_sdk_the_error_says_what_to_install(
+def test_without_the_sdk_the_error_states_what_to_install(
     monkeypatch: pytest.MonkeyPatch, use: Callable[[Any], Any]
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp.types", None)
@@ -33,7 +33,7 @@ def test_without_the_sdk_the_error_says_what_to_install(
         use(None)
 
 
-async def test_a_session_without_the_sdk_says_what_to_install(
+async def test_a_session_without_the_sdk_states_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp.types", None)

@@ -36,12 +36,12 @@ _SECONDS = 60.0
 
 
 class Desk:
-    """A folder with the decisions, and the server that writes its calls there."""
+    """A directory with the decisions, and the server that writes its calls there."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.queue = ApprovalQueue(decisions=folder / "decisions.json", wait=0)
-        self.server: StdioServer = scripted("--calls", str(folder / "calls"))
+    def __init__(self, directory: Path) -> None:
+        self.folder = directory
+        self.queue = ApprovalQueue(decisions=directory / "decisions.json", wait=0)
+        self.server: StdioServer = scripted("--calls", str(directory / "calls"))
 
     @contextmanager
     def opened(self, approval: Any = None) -> Iterator[sync.Session]:
@@ -118,7 +118,7 @@ def test_what_a_killed_process_has_sent_is_not_sent_again(tmp_path: Path) -> Non
         kit = CHAT.toolset(session.list_tools())
         messages = kit.resume(session, paused, context="ana")
         assert kit.resume(session, paused, context="ana") == messages
-    texts = [text for _, text in CHAT.answers(messages)]
+    texts = [text for _, text in CHAT.replies(messages)]
     assert texts[0].endswith("\n4")
     assert "granted" in texts[1]
     assert texts[2].startswith("It is not known how the call to the server 'desk' ended.")

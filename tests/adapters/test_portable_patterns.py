@@ -74,13 +74,13 @@ def test_openai_gets_portable_patterns_and_reads_of_the_others(
     schema = {"type": "object", "properties": {"a": member}, "required": ["a"]}
     kit = module.toolset([tool_of(schema, "t")], strict=strict)
     found = schema_of(module, kit)
-    told = found["properties"]["a"]["description"]
+    reported = found["properties"]["a"]["description"]
     if is_portable(pattern):
-        assert (patterns_in(found), told) == ([pattern], "A name.")
+        assert (patterns_in(found), reported) == ([pattern], "A name.")
         assert not any("pattern" in change for change in kit.changes)
     else:
         assert patterns_in(found) == []
-        assert told.startswith("A name. (pattern: ")
+        assert reported.startswith("A name. (pattern: ")
         assert any("'pattern' is moved to the description" in change for change in kit.changes)
 
 

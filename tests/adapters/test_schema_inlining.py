@@ -1,4 +1,4 @@
-"""Each keyword of a tool's own schema, references inlined: what is kept, and what is said."""
+"""Each keyword of a tool's own schema, references inlined: what remains, and what is reported."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mcp_client.adapters.schema_merging import Effect, Notes
 
 CASES = Path(__file__).with_name("inlining_cases.jsonl").read_text().splitlines()
 """Each line: a schema, the pattern of names that members may have, what becomes of it, the members'
-new names with their own, and what is said, with ``+`` where more is accepted."""
+new names with their own, and the notes, with ``+`` where more is accepted."""
 CUT = "a part that is nested too deep or too large is cut"
 
 
-def said_in(notes: Notes) -> list[str]:
+def notes_in(notes: Notes) -> list[str]:
     return [one.replace(Effect.ACCEPTS_MORE.value, " +") for one in notes.sentences()]
 
 
@@ -27,13 +27,13 @@ def said_in(notes: Notes) -> list[str]:
 def test_a_schema_inlined(number: int) -> None:
     schema, legal, *wanted = json.loads(CASES[number])
     found, names, notes = inline(schema, None if legal is None else re.compile(legal))
-    assert [found, names, said_in(notes)] == wanted
+    assert [found, names, notes_in(notes)] == wanted
     assert type(found.get("minLength", 0)) is int
 
 
 def is_cut(schema: dict[str, Any]) -> bool:
     _, _, notes = inline(schema)
-    return any(one.startswith(CUT) for one in said_in(notes))
+    return any(one.startswith(CUT) for one in notes_in(notes))
 
 
 def test_forty_levels_are_the_most() -> None:
@@ -53,13 +53,13 @@ def test_three_thousand_schemas_are_the_most() -> None:
     assert [is_cut(schema) for schema in wide] == [False, True]
 
 
-def test_of_a_text_twenty_thousand_characters_are_kept() -> None:
+def test_of_a_text_twenty_thousand_characters_are_left() -> None:
     text = "x" * 20_000
     assert clean_text(text) == text
     assert clean_text(f"{text}yz") == f"{text} [2 more characters are left out]"
     assert clean_text("\ud800é") == "?é"
     for chars, wanted in ((20_000, []), (20_001, ["'description' is shortened"])):
-        assert said_in(inline({"description": "x" * chars})[2]) == wanted
+        assert notes_in(inline({"description": "x" * chars})[2]) == wanted
 
 
 def nested(levels: int, of: type) -> Any:
@@ -100,7 +100,7 @@ def test_of_the_places_of_a_change_four_are_named() -> None:
     notes.add("the root", ())
     notes.add("more", ("x" * 120,), Effect.ACCEPTS_MORE)
     assert notes.sentences()[1] == "the root"
-    assert said_in(notes)[2] == f"more at /{'x' * 119}… (1 more characters) +"
+    assert notes_in(notes)[2] == f"more at /{'x' * 119}… (1 more characters) +"
     assert notes.widened == 1
 
 
@@ -128,4 +128,4 @@ def test_a_change_without_a_note_of_its_own_is_noted() -> None:
     notes.compare({}, {"type": "null"}, ("q",))
     assert notes.sentences() == ("it is written another way at /p", "it goes at /q")
     notes.not_merged(["a", "b", "a"], ())
-    assert [one.partition("' is")[0] for one in said_in(notes)[2:]] == ["'a", "'b"]
+    assert [one.partition("' is")[0] for one in notes_in(notes)[2:]] == ["'a", "'b"]

@@ -1,4 +1,4 @@
-"""Two schemas as one, and the root of a schema: what is kept, and what is said to be lost."""
+"""Two schemas as one, and the root of a schema: what remains, and what is reported as lost."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from tests.support.schemas import tool_of
 from tests.support.timing import grows_linearly
 
 CASES = Path(__file__).with_name("merging_cases.jsonl").read_text().splitlines()
-"""Each line: a function, what it is given, and what it gives. With ``both`` stands what is lost,
-with ``root`` what is said; there ``+`` is where more is accepted."""
+"""Each line: a function, its arguments, and its result. For ``both`` the loss follows,
+for ``root`` the notes; there ``+`` marks where more is accepted."""
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_schemas_are_merged(number: int) -> None:
-    function, given, *wanted = json.loads(CASES[number])
-    before = json.dumps(given)
+    function, passed, *wanted = json.loads(CASES[number])
+    before = json.dumps(passed)
     lost: list[str] = []
     notes = Notes()
     match function:
         case "both":
-            found = [both(given[0], given[1], lost), lost]
+            found = [both(passed[0], passed[1], lost), lost]
         case "either":
-            found = [either(given)]
+            found = [either(passed)]
         case _:
-            made = object_root(given, notes)
-            said = [one.replace(Effect.ACCEPTS_MORE.value, " +") for one in notes.sentences()]
-            found = [made, said]
+            made = object_root(passed, notes)
+            reported = [one.replace(Effect.ACCEPTS_MORE.value, " +") for one in notes.sentences()]
+            found = [made, reported]
     assert json.dumps(found, sort_keys=True) == json.dumps(wanted, sort_keys=True)
-    assert json.dumps(given) == before
+    assert json.dumps(passed) == before
 
 
-@pytest.mark.parametrize(("limit", "given"), [(400, ()), (7, (7,))], ids=["usual", "given"])
-def test_a_description_has_each_keyword_up_to_a_limit(limit: int, given: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("limit", "passed"), [(400, ()), (7, (7,))], ids=["usual", "given"])
+def test_a_description_has_each_keyword_up_to_a_limit(limit: int, passed: tuple[int, ...]) -> None:
     whole, long = "x" * (limit - 2), "x" * (limit - 1)
-    found: dict[str, Any] = described({"description": "Said"}, {"a": whole, "b": long}, *given)
+    found: dict[str, Any] = described({"description": "Said"}, {"a": whole, "b": long}, *passed)
     assert found == {"description": f'Said (a: "{whole}"; b: "{long}…)'}
 
 
-def test_of_the_alternatives_at_a_root_two_thousand_characters_are_told() -> None:
+def test_of_the_alternatives_at_a_root_two_thousand_characters_are_reported() -> None:
     for chars, is_cut in ((2_000, False), (2_001, True)):
         options = [{"title": "x" * (chars - len('[{"title": ""}]'))}]
         text = object_root({"type": "object", "anyOf": options}, Notes())["description"]

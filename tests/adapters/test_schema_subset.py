@@ -1,5 +1,5 @@
-"""Each keyword of a schema in the subset of a provider: what is kept, what is written another way,
-and what is only said in the description."""
+"""Each keyword of a schema in the subset of a provider: what remains, what is written another way,
+and what only the description contains."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ PROFILES = {
 }
 
 CASES = Path(__file__).with_name("subset_cases.jsonl").read_text().splitlines()
-"""Each line: a profile, a schema, its subset, and what is said of it, with ``+`` where that accepts
+"""Each line: a profile, a schema, its subset, and its notes, with ``+`` where the subset accepts
 more, and with ``-`` where it refuses more."""
 
 
-def said_in(notes: Notes) -> list[str]:
+def notes_in(notes: Notes) -> list[str]:
     more, less = Effect.ACCEPTS_MORE.value, Effect.REFUSES_MORE.value
     return [one.replace(more, " +").replace(less, " -") for one in notes.sentences()]
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_a_schema_in_the_subset_of_a_profile(number: int) -> None:
-    profile, schema, wanted, said = json.loads(CASES[number])
+    profile, schema, wanted, reported = json.loads(CASES[number])
     notes = Notes()
     found = subset(schema, PROFILES[profile], notes)
     assert json.loads(json.dumps(found)) == wanted  # its marks are tuples
-    assert said_in(notes) == said
+    assert notes_in(notes) == reported
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ CUT = "a part that is nested too deep or too large is cut"
 def is_cut(schema: dict[str, Any]) -> bool:
     notes = Notes()
     subset(schema, PROFILES["bounds"], notes)
-    found = any(one.startswith(CUT) for one in said_in(notes))
+    found = any(one.startswith(CUT) for one in notes_in(notes))
     assert bool(notes.widened) is found
     return found
 
@@ -114,11 +114,11 @@ def test_two_thousand_schemas_are_the_most() -> None:
 
 
 def test_bounds_beside_more_than_forty_alternatives_leave_these_to_the_description() -> None:
-    for number, kept in ((40, True), (41, False)):
+    for number, stored in ((40, True), (41, False)):
         options = [{"minLength": n} for n in range(number)]
         schema: dict[str, Any] = {"type": "string", "maxLength": 3, "anyOf": options}
         found = subset(schema, PROFILES["bounds"], Notes())
-        assert ("anyOf" in found) is kept
-        assert ("anyOf: " in found.get("description", "")) is not kept
+        assert ("anyOf" in found) is stored
+        assert ("anyOf: " in found.get("description", "")) is not stored
         del schema["maxLength"]
         assert "anyOf" in subset(schema, PROFILES["bounds"], Notes())

@@ -29,7 +29,7 @@ from tests.support.provider_shapes import (
 from tests.support.schemas import arguments, fits, object_schemas, tool_of
 
 
-def shown(provider: Provider, schema: dict[str, Any], **options: Any) -> dict[str, Any]:
+def offered(provider: Provider, schema: dict[str, Any], **options: Any) -> dict[str, Any]:
     kit = provider.toolset([tool_of(schema)], **options)
     return provider.schemas(kit)["tool"]
 
@@ -121,7 +121,7 @@ def test_a_cut_never_makes_a_schema_refuse_more(provider: Provider, name: str) -
     member, value = CUT_WITHIN[name]
     schema = {"type": "object", "properties": {"a": member}}
     assert fits(schema, {"a": value})
-    assert fits(shown(provider, schema), {"a": value})
+    assert fits(offered(provider, schema), {"a": value})
 
 
 @every_provider
@@ -190,20 +190,20 @@ def keywords(schema: Any) -> set[str]:
 def test_gemini_is_given_nothing_that_it_refuses(what: str) -> None:
     member = REFUSED_BY_GEMINI[what]
     schema = {"type": "object", "properties": {"a": member}, "$defs": {"D": {"type": "string"}}}
-    found = shown(GEMINI, schema)
+    found = offered(GEMINI, schema)
     assert keywords(found) <= GEMINI_TAKES
     assert found["properties"]["a"]
 
 
 @pytest.mark.parametrize("name", ZOO)
 def test_gemini_is_given_nothing_that_it_refuses_of_a_hostile_schema(name: str) -> None:
-    found = shown(GEMINI, ZOO[name])
+    found = offered(GEMINI, ZOO[name])
     assert keywords(found) <= GEMINI_TAKES
     for member in re.findall(r'"properties": \{"(.*?)":', json.dumps(found)):
         assert re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}", member)
 
 
-def test_what_a_provider_does_not_take_is_said_in_the_description() -> None:
+def test_what_a_provider_does_not_take_is_reported_in_the_description() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -221,7 +221,7 @@ def test_what_a_provider_does_not_take_is_said_in_the_description() -> None:
 
 
 @every_provider
-def test_references_are_inlined_and_recursion_is_cut_and_said(provider: Provider) -> None:
+def test_references_are_inlined_and_recursion_is_cut_and_reported(provider: Provider) -> None:
     node = {
         "type": "object",
         "properties": {"name": {"type": "string"}, "child": {"$ref": "#/$defs/Node"}},
@@ -286,7 +286,7 @@ def test_a_name_that_a_schema_mentions_without_declaring_it_comes_back(
     assert call.arguments == {"a b": 1, "x": 2}
 
 
-def test_what_is_added_for_an_array_or_several_types_is_said() -> None:
+def test_what_is_added_for_an_array_or_several_types_is_reported() -> None:
     schema = {
         "type": "object",
         "properties": {"list": {"type": "array"}, "either": {"type": ["string", "integer"]}},
@@ -295,9 +295,9 @@ def test_what_is_added_for_an_array_or_several_types_is_said() -> None:
         kit = provider.toolset([tool_of(schema)])
         properties = provider.schemas(kit)["tool"]["properties"]
         is_new = properties != schema["properties"]
-        said = " ".join(kit.changes)
-        assert ("an empty 'items' is added" in said) is ("items" in properties["list"])
-        assert ("alternatives of 'anyOf' at /properties/either" in said) is (
+        response = " ".join(kit.changes)
+        assert ("an empty 'items' is added" in response) is ("items" in properties["list"])
+        assert ("alternatives of 'anyOf' at /properties/either" in response) is (
             "anyOf" in properties["either"]
         )
         assert bool(kit.changes) is is_new
@@ -331,7 +331,7 @@ def test_what_no_value_fits_is_left_out_for_a_provider_without_a_word_for_it() -
         "closed": {"type": "object", "additionalProperties": {"not": {}}},
     }
     schema = {"type": "object", "properties": members, "required": ["never", "pair"]}
-    assert shown(GEMINI, schema) == {
+    assert offered(GEMINI, schema) == {
         "type": "object",
         "properties": {
             "none": {"type": "array", "items": {}, "maxItems": 0},
@@ -537,7 +537,7 @@ def test_without_the_nulls_of_strict_mode_the_tool_gets_what_the_model_meant(
     ],
     ids=["an open object", "a map", "any items", "any value"],
 )
-def test_a_tool_that_cannot_be_strict_stays_as_it_is_and_that_is_said(
+def test_a_tool_that_cannot_be_strict_stays_as_it_is_and_that_is_reported(
     provider: Provider, member: dict[str, Any], reason: str
 ) -> None:
     schema = {"type": "object", "properties": {"a": member}}
@@ -550,7 +550,7 @@ def test_a_tool_that_cannot_be_strict_stays_as_it_is_and_that_is_said(
     assert any("loose" in one and reason in one for one in kit.changes)
 
 
-def test_gemini_has_no_strict_mode_and_says_so() -> None:
+def test_gemini_has_no_strict_mode_and_reports_it() -> None:
     kit = GEMINI.toolset([tool_of(STRICT_SCHEMA)], strict=True)
     assert kit.tools == GEMINI.toolset([tool_of(STRICT_SCHEMA)]).tools
     assert any("no strict mode" in change for change in kit.changes)

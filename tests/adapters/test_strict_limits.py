@@ -72,21 +72,21 @@ def test_what_is_chosen_fits_and_nothing_else_would(
     ],
     ids=["tools", "optional members", "unions", "too much alone", "the least first", "all of it"],
 )
-def test_as_many_tools_as_anthropic_takes_are_strict_and_of_the_others_it_is_said(
+def test_as_many_tools_as_anthropic_takes_are_strict_and_the_others_are_reported(
     costs: list[tuple[int, int]], strict: Any
 ) -> None:
     kit = kit_of(*costs)
     assert strict_names(ANTHROPIC, kit) == [f"t{n}" for n in strict]
     for number, (optional, unions) in enumerate(costs):
-        said = (
+        reported = (
             f"tool 't{number}': it is not strict: Anthropic takes 20 strict tools in one request, "
             "with 24 optional members and 16 unions in all of them, and those of other tools come "
             f"first; it has {optional} and {unions}"
         )
-        assert (said in kit.changes) is (number not in strict)
+        assert (reported in kit.changes) is (number not in strict)
 
 
-def test_unions_and_optional_members_count_wherever_they_stand() -> None:
+def test_unions_and_optional_members_count_wherever_they_are() -> None:
     nested = {"type": "array", "items": schema(optional=4, unions=3)}
     whole = {"type": "object", "properties": {"a": {"anyOf": [nested, TEXT]}}, "required": ["a"]}
     kit = ANTHROPIC.toolset([tool_of(whole, f"t{n}") for n in range(5)], strict=True)
@@ -132,7 +132,7 @@ def of_values(*counts: int, chars: int = 75) -> dict[str, Any]:
 
 @strict_providers
 @pytest.mark.parametrize(
-    ("given", "reason"),
+    ("passed", "reason"),
     [
         (of_values(250), None),
         (of_values(251), "the values of one 'enum' have 18,825 characters"),
@@ -143,9 +143,9 @@ def of_values(*counts: int, chars: int = 75) -> dict[str, Any]:
     ids=["250 long ones", "one more", "short ones", "in two members", "too many in all"],
 )
 def test_a_schema_with_too_many_values_is_not_strict(
-    provider: Provider, given: dict[str, Any], reason: str | None
+    provider: Provider, passed: dict[str, Any], reason: str | None
 ) -> None:
-    kit = provider.toolset([tool_of(given)], strict=True)
+    kit = provider.toolset([tool_of(passed)], strict=True)
     assert strict_names(provider, kit) == (["tool"] if reason is None else [])
     assert any("it is not strict" in one for one in kit.changes) is (reason is not None)
     assert reason is None or any(reason in change for change in kit.changes)

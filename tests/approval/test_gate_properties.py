@@ -127,7 +127,9 @@ def test_no_annotation_of_an_untrusted_server_changes_a_decision(
     backend: str, policy: list[Rule], drawn: Any, arguments: Any
 ) -> None:
     async def story() -> None:
-        assert await outcomes_of(policy, drawn, arguments) == await outcomes_of(policy, None, arguments)
+        assert (await outcomes_of(policy, drawn, arguments)) == (
+            await outcomes_of(policy, None, arguments)
+        )
 
     run(story, backend)
 

@@ -134,7 +134,7 @@ def audit_at(server: str, to: Any, identity: Callable[[], str | None] = lambda: 
     return Audit(to)._of_server(server, identity)
 
 
-class Book(list[dict[str, Any]]):
+class Records(list[dict[str, Any]]):
     """A sink that keeps records, and checks what holds for all of them."""
 
     def __call__(self, record: Mapping[str, Any]) -> None:
@@ -156,7 +156,7 @@ async def awaited(call: Awaitable[Any]) -> None:
 
 
 class Abrupt(BaseException):
-    """What is no ``Exception``, and ends a program."""
+    """An error that is not an ``Exception``, and ends a program."""
 
 
 async def raises(call: ToolCall) -> Allow:
@@ -212,14 +212,14 @@ async def test_every_outcome_of_a_call_closes_its_record(way: str) -> None:
     tool, arguments, hook, options, outcome, delivery, decision = WAYS[way]
     options = dict(options)
     timeout = options.pop("timeout", None)
-    server, book = Server(), Book()
+    server, records = Server(), Records()
     error: BaseException | None = None
-    async with server.connect(book, hook, **options) as session:
+    async with server.connect(records, hook, **options) as session:
         try:
             await session.call_tool(tool, arguments, timeout=timeout)
         except BaseException as caught:
             error = caught
-    opened, closed = book.pair
+    opened, closed = records.pair
     assert (closed["outcome"], closed["delivery"]) == (outcome, delivery)
     assert outcome in ("ok", "tool_error") or type(error).__name__ == outcome
     assert (closed["decision"] or {}).get("answer") == decision
@@ -228,17 +228,17 @@ async def test_every_outcome_of_a_call_closes_its_record(way: str) -> None:
     assert bool(closed["received_bytes"]) == (delivery == "answered")
     assert (closed["running_seconds"] is None) == (delivery == "not_sent")
     assert opened["tool"] == tool
-    assert SECRET not in repr(book)
+    assert SECRET not in repr(records)
 
 
-@pytest.mark.parametrize("answer", [Allow(), Deny()], ids=["yes", "no"])
-async def test_the_time_for_asking_ends_with_the_answer(answer: Allow | Deny) -> None:
-    now, book = 100.0, Book()
+@pytest.mark.parametrize("decision", [Allow(), Deny()], ids=["yes", "no"])
+async def test_the_time_for_asking_ends_with_the_decision(decision: Allow | Deny) -> None:
+    now, records = 100.0, Records()
 
     def approve(call: ToolCall) -> Allow | Deny:
         nonlocal now
         now += 3
-        return answer
+        return decision
 
     class Slow(Server):
         async def call(self, params: dict[str, Any]) -> Any:
@@ -246,23 +246,23 @@ async def test_the_time_for_asking_ends_with_the_answer(answer: Allow | Deny) ->
             now += 5
             return await super().call(params)
 
-    async with Slow().connect(book, approve) as session:
+    async with Slow().connect(records, approve) as session:
         assert session._setup.audit is not None
         session._setup.audit.clock = lambda: now
         with suppress(CallDenied):
             await session.call_tool("echo")
-    _, closed = book.pair
+    _, closed = records.pair
     assert closed["asking_seconds"] == 3
-    assert closed["running_seconds"] == (5 if answer == Allow() else None)
+    assert closed["running_seconds"] == (5 if decision == Allow() else None)
 
 
 async def test_the_records_name_the_call_and_its_outcome() -> None:
-    server, book = Server(), Book()
-    async with server.connect(book, name="host's name", trusted=True) as session:
+    server, records = Server(), Records()
+    async with server.connect(records, name="host's name", trusted=True) as session:
         tool = await session.get_tool("echo")
         await session.call_tool("echo", {"n": 1, "city": "Oslo"})
         revision = session.protocol_version
-    opened, closed = book.pair
+    opened, closed = records.pair
     del opened["time"], closed["time"]
     assert opened == {
         "event": "opened",
@@ -299,16 +299,16 @@ async def test_the_record_of_a_call_has_what_its_approver_was_shown_without_secr
         asked.append(call)
         return Allow()
 
-    server, book = Server(), Book()
-    async with server.connect(book, approval=look) as session:
+    server, records = Server(), Records()
+    async with server.connect(records, approval=look) as session:
         for meta in (None, {"team": "ops", "password": SECRET}):
             await session.call_tool("echo", {"n": 1}, meta=meta)
-    for call, opened in zip(asked, book[::2], strict=True):
-        said = json.dumps(opened, ensure_ascii=False)
+    for call, opened in zip(asked, records[::2], strict=True):
+        reported = json.dumps(opened, ensure_ascii=False)
         for fact in call.facts():
             if not fact.is_json:
-                assert json.dumps(fact.text, ensure_ascii=False) in said, fact.label
-        assert SECRET not in said
+                assert json.dumps(fact.text, ensure_ascii=False) in reported, fact.label
+        assert SECRET not in reported
         assert ("ops" in opened["facts"].get("meta", "")) is (call.meta_json is not None)
 
 
@@ -317,65 +317,65 @@ async def test_the_record_of_a_call_has_what_its_approver_was_shown_without_secr
     [("ana", "ana"), (("ana", 7), ["ana", 7]), (object, "[type]"), ("token=" + SECRET, None)],
 )
 async def test_an_entry_has_the_context_of_its_call(context: Any, recorded: Any) -> None:
-    book = Book()
-    audit = audit_at("s", book)
+    records = Records()
+    audit = audit_at("s", records)
     entry = audit.entry("c-1", "echo", {}, context)
     await entry.failed(UnknownTool("no such tool"))
     again = entry.again("c-2")
     await again.failed(UnknownTool("no such tool"))
-    for record in (book[0], book[2]):
+    for record in (records[0], records[2]):
         assert record["context"] == (recorded or "token=[redacted]")
 
 
 async def test_the_person_who_decided_is_in_the_record() -> None:
-    book = Book()
-    entry = audit_at("s", book).entry("c-1", "echo", {})
+    records = Records()
+    entry = audit_at("s", records).entry("c-1", "echo", {})
     await entry.failed(CallDenied("no", reason="no", source="person", by="ana"))
-    assert book.pair[1]["decision"]["by"] == "ana"
+    assert records.pair[1]["decision"]["by"] == "ana"
 
 
-async def test_the_record_says_what_the_server_is_without_its_secrets(tmp_path: Path) -> None:
-    book = Book()
+async def test_the_record_states_what_the_server_is_without_its_secrets(tmp_path: Path) -> None:
+    records = Records()
     server = scripted(env={"API_TOKEN": SECRET})
-    async with connect(server, approval=allow_all, audit=book, name="s") as session:
+    async with connect(server, approval=allow_all, audit=records, name="s") as session:
         await session.call_tool("environment")
         await session.call_tool("environment")
-    identities = {record["identity"] for record in book if record["event"] == "opened"}
+    identities = {record["identity"] for record in records if record["event"] == "opened"}
     (identity,) = identities
     assert re.fullmatch(r"\S+ hmac-sha256:[0-9a-f]{64}", identity)
     async with serving(Stateless()) as served:
         url = f"{served.url}?key={SECRET}"
-        async with connect(HttpServer(url), approval=allow_all, audit=book) as session:
+        async with connect(HttpServer(url), approval=allow_all, audit=records) as session:
             await session.call_tool("echo", {"a": 1})
-    assert book[-2]["identity"].startswith("http://127.0.0.1:")
-    assert SECRET not in json.dumps(book)
+    assert records[-2]["identity"].startswith("http://127.0.0.1:")
+    assert SECRET not in json.dumps(records)
 
 
 @pytest.mark.parametrize("key", [None, b"k" * 16])
 async def test_a_short_secret_among_the_words_of_a_command_cannot_be_found_by_trying(
     key: bytes | None, tmp_path: Path
 ) -> None:
-    book = Book()
+    records = Records()
     log = AuditLog(tmp_path / "calls.jsonl", key=key)
     plain = hashlib.sha256(b"python --pin 4711").hexdigest()
-    audit = audit_at("s", [book, log], identity=lambda: f"python sha256:{plain}")
+    audit = audit_at("s", [records, log], identity=lambda: f"python sha256:{plain}")
     for number in range(2):
         await audit.entry(f"c-{number}", "echo", {}).failed(CallDenied("no", reason="no"))
     lines = [json.loads(line) for line in log.path.read_text().splitlines()]
-    kept = {one["identity"] for one in lines if one.get("event") == "opened"}
-    assert len(kept) == 1
-    assert plain not in log.path.read_text() + json.dumps(book)
-    of_process = {one["identity"] for one in book if one["event"] == "opened"}
-    assert (kept == of_process) is (key is None)
+    stored = {one["identity"] for one in lines if one.get("event") == "opened"}
+    assert len(stored) == 1
+    assert plain not in log.path.read_text() + json.dumps(records)
+    of_process = {one["identity"] for one in records if one["event"] == "opened"}
+    assert (stored == of_process) is (key is None)
 
 
-async def test_the_record_says_where_arguments_were_left_out_and_which_were_edited() -> None:
-    book = Book()
+async def test_the_record_names_where_arguments_were_left_out_and_which_were_edited() -> None:
+    records = Records()
     edit = Allow({"n": 2, "password": SECRET, "list": [1, {"a/b": 3}], "new": 1})
-    async with Server().connect(book, lambda call: edit) as session:
-        given = {"n": 1, "password": "x", "list": [1, {"a/b": 2}], "city": "Oslo"}
-        await session.call_tool("echo", given)
-    opened, closed = book.pair
+    async with Server().connect(records, lambda call: edit) as session:
+        passed = {"n": 1, "password": "x", "list": [1, {"a/b": 2}], "city": "Oslo"}
+        await session.call_tool("echo", passed)
+    opened, closed = records.pair
     assert opened["redacted"] == ["/password"]
     assert closed["edited"]["redacted"] == ["/password"]
     assert sorted(closed["edited"]["paths"]) == [
@@ -384,27 +384,27 @@ async def test_the_record_says_where_arguments_were_left_out_and_which_were_edit
 
 
 async def test_arguments_that_are_too_long_to_compare_were_edited_as_a_whole() -> None:
-    book, edit = Book(), Allow({"city": "x" * MAX_ARGUMENTS_CHARS})
-    async with Server().connect(book, lambda call: edit) as session:
+    records, edit = Records(), Allow({"city": "x" * MAX_ARGUMENTS_CHARS})
+    async with Server().connect(records, lambda call: edit) as session:
         await session.call_tool("echo", {"n": 1})
-    _, closed = book.pair
+    _, closed = records.pair
     assert closed["edited"]["paths"] == [""]
 
 
 async def test_sizes_are_in_bytes() -> None:
-    book, given = Book(), {"city": "Tromsø"}
-    async with Server().connect(book) as session:
-        await session.call_tool("echo", given)
-    opened, _ = book.pair
-    size = len(json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode())
+    records, passed = Records(), {"city": "Tromsø"}
+    async with Server().connect(records) as session:
+        await session.call_tool("echo", passed)
+    opened, _ = records.pair
+    size = len(json.dumps(passed, ensure_ascii=False, separators=(",", ":")).encode())
     assert opened["arguments_bytes"] == size == len('{"city":"Troms__"}')
 
 
 def test_a_finding_of_arguments_that_were_not_checked_is_recorded_without_them() -> None:
     entry = SessionAudit("s", []).entry("c-1", "echo", {})
-    shown = entry._redacted_finding(Finding("unchecked_arguments", f"{SECRET} is too long"))
-    assert SECRET not in repr(shown)
-    assert shown["kind"] == "unchecked_arguments"
+    displayed = entry._redacted_finding(Finding("unchecked_arguments", f"{SECRET} is too long"))
+    assert SECRET not in repr(displayed)
+    assert displayed["kind"] == "unchecked_arguments"
 
 
 async def test_all_that_close_a_session_wait_until_its_last_entry_is_closed() -> None:
@@ -431,9 +431,9 @@ KEY = b"sixteen bytes or more"
 
 
 async def test_digests_of_a_keyed_log_are_made_with_its_key(tmp_path: Path) -> None:
-    log, book = AuditLog(tmp_path / "calls.jsonl", key=KEY), Book()
+    log, records = AuditLog(tmp_path / "calls.jsonl", key=KEY), Records()
     edit = Allow({"n": 3})
-    async with Server().connect([log, book], lambda call: edit) as session:
+    async with Server().connect([log, records], lambda call: edit) as session:
         await session.call_tool("echo", {"n": 1})
     opened, closed = (json.loads(line) for line in log.path.read_text().splitlines()[1:])
     for digest, text in (
@@ -443,23 +443,23 @@ async def test_digests_of_a_keyed_log_are_made_with_its_key(tmp_path: Path) -> N
     ):
         assert digest == "hmac-sha256:" + hmac.new(KEY, text, "sha256").hexdigest()
     plain = hashlib.sha256(b'{"n":1}').hexdigest()
-    assert book.pair[0]["arguments_digest"] == f"sha256:{plain}"
+    assert records.pair[0]["arguments_digest"] == f"sha256:{plain}"
 
 
 @pytest.mark.parametrize("arguments", [{"pin": "4711"}, {"a": "token=4711"}])
 async def test_a_short_secret_cannot_be_found_from_the_digest(arguments: Any) -> None:
-    book = Book()
-    async with Server().connect(book) as session:
+    records = Records()
+    async with Server().connect(records) as session:
         await session.call_tool("echo", arguments)
         await session.call_tool("echo", arguments)
-    one, two = (record["arguments_digest"] for record in book if record["event"] == "opened")
+    one, two = (record["arguments_digest"] for record in records if record["event"] == "opened")
     assert one == two
     text = json.dumps(arguments, separators=(",", ":")).encode()
     assert hashlib.sha256(text).hexdigest() not in one
 
 
 def forgotten(**members: Any) -> Decision:
-    given: dict[str, Any] = {
+    passed: dict[str, Any] = {
         "id": "1",
         "kind": "call",
         "server": "s",
@@ -469,36 +469,38 @@ def forgotten(**members: Any) -> Decision:
         "decided_at": 0.0,
         "by": "bo\u202e",
     }
-    return Decision(**{**given, **members})
+    return Decision(**{**passed, **members})
 
 
-async def test_what_a_view_calls_says_so_in_each_attempt_and_in_what_is_revoked() -> None:
-    book = Book()
-    audit = audit_at("s", [book])
+async def test_what_a_view_calls_reports_it_in_each_attempt_and_in_what_is_revoked() -> None:
+    log = Records()
+    audit = audit_at("s", [log])
     await audit.entry("c-1", "echo", {}, origin="app").again("c-2").failed(UnknownTool("gone"))
     await audit.entry("c-3", "echo", {}).failed(UnknownTool("gone"))
     audit.revoked([forgotten(origin="app"), forgotten()])
     await audit.flush()
-    records = [one for one in book if one["event"] != "closed"]
+    records = [one for one in log if one["event"] != "closed"]
     assert [one.get("origin") for one in records] == ["app", None, "app", None]
 
 
 @pytest.mark.parametrize("fsync", [False, True])
-async def test_revoked_answers_are_in_the_record_before_the_next_call(
+async def test_revoked_decisions_are_in_the_record_before_the_next_call(
     fsync: bool, tmp_path: Path
 ) -> None:
-    book, log = Book(), AuditLog(tmp_path / "calls.jsonl", fsync=fsync)
-    audit = audit_at("s", [book, log], identity=lambda: "what it is")
+    records, log = Records(), AuditLog(tmp_path / "calls.jsonl", fsync=fsync)
+    audit = audit_at("s", [records, log], identity=lambda: "what it is")
     audit.revoked([forgotten(), forgotten(server="another")], "carl")
     assert log.path.exists() is not fsync, "what waits for the disk waits for the next record"
     await audit.entry("c-1", "echo", {}).failed(UnknownTool("no such tool"))
     await audit.flush()
-    assert [record["event"] for record in book] == ["revoked", "opened", "closed"]
+    assert [record["event"] for record in records] == ["revoked", "opened", "closed"]
     lines = [json.loads(line) for line in log.path.read_text().splitlines()]
     assert [record["event"] for record in lines] == ["begun", "revoked", "opened", "closed"]
-    for revoked in (book[0], lines[1]):
-        told = {name: revoked[name] for name in ("server", "tool", "identity", "scope", "context")}
-        assert told == {
+    for revoked in (records[0], lines[1]):
+        reported = {
+            name: revoked[name] for name in ("server", "tool", "identity", "scope", "context")
+        }
+        assert reported == {
             "server": "s",
             "tool": "echo",
             "identity": "what it is",
@@ -509,8 +511,8 @@ async def test_revoked_answers_are_in_the_record_before_the_next_call(
         assert (revoked["given_by"], revoked["by"]) == ("bo\\u{202e}", "carl")
 
 
-async def test_an_answer_that_is_revoked_is_in_the_record_of_its_server(tmp_path: Path) -> None:
-    answers, other = Decisions(), Book()
+async def test_a_decision_that_is_revoked_is_in_the_record_of_its_server(tmp_path: Path) -> None:
+    answers, other = Decisions(), Records()
     path = tmp_path / "calls.jsonl"
 
     def always(call: ToolCall) -> Allow:
@@ -521,28 +523,30 @@ async def test_an_answer_that_is_revoked_is_in_the_record_of_its_server(tmp_path
         Server().connect(other, name="two", state=answers),
     ):
         await session.call_tool("echo")
-        (kept,) = session.decisions.list()
-        assert session.decisions.revoke(kept.id, by="bo")
+        (stored,) = session.decisions.list()
+        assert session.decisions.revoke(stored.id, by="bo")
         records = [json.loads(line) for line in path.read_text().splitlines()]
         assert [one["event"] for one in records] == ["begun", "opened", "closed", "revoked"]
         assert (records[-1]["given_by"], records[-1]["by"]) == ("ana", "bo")
     assert other == []
 
 
-async def test_a_call_let_through_by_memory_names_whose_yes_it_was_and_when_that_ends() -> None:
-    book = Book()
+async def test_a_call_let_through_by_memory_names_whose_approval_it_was_and_when_that_ends() -> (
+    None
+):
+    records = Records()
 
     def approve(call: ToolCall) -> Allow:
         return Allow(remember=Remember("session", seconds=3600), source="person", by="ana")
 
-    async with Server().connect(book, approve) as session:
+    async with Server().connect(records, approve) as session:
         await session.call_tool("echo")
         await session.call_tool("echo")
-    asked, remembered = (record["decision"] for record in book if record["event"] == "closed")
+    asked, remembered = (record["decision"] for record in records if record["event"] == "closed")
     assert (asked["source"], asked["by"]) == ("person", "ana")
     assert (remembered["source"], remembered["by"]) == ("memory", "ana")
     assert asked["expires_at"][:16] == remembered["expires_at"][:16]
-    assert asked["expires_at"] > book[0]["time"]
+    assert asked["expires_at"] > records[0]["time"]
 
 
 @pytest.mark.parametrize(
@@ -559,19 +563,19 @@ async def test_a_call_let_through_by_memory_names_whose_yes_it_was_and_when_that
     ],
 )
 @pytest.mark.parametrize("source", ["hook", "person", "rule"])
-async def test_a_decision_says_how_far_it_goes_also_once_it_is_remembered(
+async def test_a_decision_states_how_far_it_goes_also_once_it_is_remembered(
     remember: Any, scope: str, source: str
 ) -> None:
-    book = Book()
+    records = Records()
     connecting = Server().connect(
-        book,
+        records,
         lambda call: Allow(remember=remember, source=source),
         state=Decisions(),
     )
     async with connecting as session:
         for _ in range(2):
             await session.call_tool("echo", context="ana")
-    closed = [record for record in book if record["event"] == "closed"]
+    closed = [record for record in records if record["event"] == "closed"]
     # Without an identity of its server, "always" is remembered until the session ends.
     then = "session" if scope == "always" else scope
     assert [one["decision"]["scope"] for one in closed] == [scope, then]
@@ -579,7 +583,7 @@ async def test_a_decision_says_how_far_it_goes_also_once_it_is_remembered(
     assert [one["context"] for one in closed] == ["ana", "ana"]
 
 
-async def test_revoking_an_answer_does_not_fail_where_the_record_cannot_be_written(
+async def test_revoking_a_decision_does_not_fail_where_the_record_cannot_be_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     audit = audit_at("s", tmp_path / "no" / "calls.jsonl")
@@ -592,7 +596,7 @@ async def test_revoking_an_answer_does_not_fail_where_the_record_cannot_be_writt
 
 @pytest.mark.both_backends
 async def test_a_definition_that_changed_is_in_the_closing_record() -> None:
-    book, asked = Book(), list[ToolCall]()
+    records, asked = Records(), list[ToolCall]()
 
     def approve(call: ToolCall) -> Deny:
         asked.append(call)
@@ -602,12 +606,12 @@ async def test_a_definition_that_changed_is_in_the_closing_record() -> None:
         with pytest.raises(CallDenied):
             await session.call_tool("echo", {"password": SECRET})
     (call,) = asked
-    entry = audit_at("s", book).entry(call.id, "echo", call.arguments)
+    entry = audit_at("s", records).entry(call.id, "echo", call.arguments)
     entry.found(call.tool, "a revision")
     await entry.open(call)
     entry.changed(replace(call, findings=(Finding("definition_changed", f"was {SECRET}", SECRET),)))
     await entry.failed(CallDenied("no", reason="no"))
-    assert book.pair[1]["changed"] == {
+    assert records.pair[1]["changed"] == {
         "fingerprint": call.tool.fingerprint,
         "trusted": False,
         "findings": [
@@ -617,24 +621,24 @@ async def test_a_definition_that_changed_is_in_the_closing_record() -> None:
 
 
 async def test_a_decision_is_recorded_with_its_source_and_reason() -> None:
-    book = Book()
+    records = Records()
     answers = iter([Allow(reason="rule 3", source="rule"), Deny("not today", source="person")])
-    async with Server().connect(book, lambda call: next(answers)) as session:
+    async with Server().connect(records, lambda call: next(answers)) as session:
         await session.call_tool("echo")
         with pytest.raises(CallDenied):
             await session.call_tool("echo")
-    assert [record["decision"] for record in book if record["event"] == "closed"] == [
+    assert [record["decision"] for record in records if record["event"] == "closed"] == [
         {"answer": "allow", "source": "rule", "reason": "rule 3", "scope": "once"},
         {"answer": "deny", "source": "person", "reason": "not today"},
     ]
 
 
 async def test_edited_arguments_are_recorded_beside_the_callers() -> None:
-    server, book = Server(), Book()
+    server, records = Server(), Records()
     edit = Allow({"n": 2, "password": SECRET})
-    async with server.connect(book, lambda call: edit) as session:
+    async with server.connect(records, lambda call: edit) as session:
         await session.call_tool("echo", {"n": 1})
-    opened, closed = book.pair
+    opened, closed = records.pair
     assert opened["arguments"] == {"n": 1}
     assert closed["edited"]["from"] == opened["arguments_digest"] != closed["edited"]["to"]
     assert closed["edited"]["arguments"] == {"n": 2, "password": "[redacted]"}
@@ -645,16 +649,18 @@ async def test_edited_arguments_are_recorded_beside_the_callers() -> None:
 async def test_what_an_approver_was_shown_about_an_edit_is_recorded_whatever_follows(
     last: Allow | Deny,
 ) -> None:
-    book, asked = Book(), list[ToolCall]()
+    records, asked = Records(), list[ToolCall]()
 
     def approve(call: ToolCall) -> Allow | Deny:
         asked.append(call)
         return [Allow({"n": "1"}), last, Allow()][len(asked) - 1]
 
-    async with Server().connect(book, approve, validation=Validation(arguments="warn")) as session:
+    async with Server().connect(
+        records, approve, validation=Validation(arguments="warn")
+    ) as session:
         with nullcontext() if isinstance(last, Allow) else pytest.raises(CallDenied):
             await session.call_tool("echo", {"n": 1})
-    opened, closed = book.pair
+    opened, closed = records.pair
     assert opened["findings"] == []
     assert [one.kind for one in asked[1].findings] == ["broken_arguments"]
     assert [one["kind"] for one in closed["edited"]["findings"]] == ["broken_arguments"]
@@ -669,7 +675,7 @@ async def test_what_an_approver_was_shown_about_an_edit_is_recorded_whatever_fol
 async def test_the_calls_that_closing_ends_are_closed_in_the_record_when_it_returns(
     where: str,
 ) -> None:
-    server, book, asked = Server(), Book(), anyio.Event()
+    server, records, asked = Server(), Records(), anyio.Event()
 
     async def approve(call: ToolCall) -> Allow:
         try:
@@ -688,20 +694,20 @@ async def test_the_calls_that_closing_ends_are_closed_in_the_record_when_it_retu
 
     async with anyio.create_task_group() as tasks:
         if where == "a host":
-            opening: Any = Host({"s": MemoryServer(server.handle)}, approval=approve, audit=book)
+            opening: Any = Host({"s": MemoryServer(server.handle)}, approval=approve, audit=records)
         else:
-            opening = server.connect(book, approve)
+            opening = server.connect(records, approve)
         async with opening as session:
             tasks.start_soon(call, session)
             await (server.arrived if where == "sent" else asked).wait()
-        of_calls = [record["event"] for record in book if record.get("tool") == "never"]
+        of_calls = [record["event"] for record in records if record.get("tool") == "never"]
         assert of_calls == ["opened", "closed"]
         tasks.cancel_scope.cancel()
 
 
 @pytest.mark.both_backends
 async def test_a_hook_that_closes_its_own_session_does_not_wait_for_itself() -> None:
-    book, took = Book(), list[float]()
+    records, took = Records(), list[float]()
 
     async def approve(call: ToolCall) -> Allow:
         began = anyio.current_time()
@@ -710,18 +716,18 @@ async def test_a_hook_that_closes_its_own_session_does_not_wait_for_itself() -> 
         took.append(anyio.current_time() - began)
         return Allow()
 
-    session = await Server().connect(book, approve)
+    session = await Server().connect(records, approve)
     with pytest.raises(CallDenied):
         await session.call_tool("echo")
     assert took[0] < 8
-    assert book.pair[1]["delivery"] == "not_sent"
+    assert records.pair[1]["delivery"] == "not_sent"
 
 
 async def test_findings_are_recorded_with_the_place_and_not_with_the_value() -> None:
-    book = Book()
-    async with Server().connect(book) as session:
+    records = Records()
+    async with Server().connect(records) as session:
         await session.call_tool("echo", {"n": "o1d-s3cret"})
-    opened, _ = book.pair
+    opened, _ = records.pair
     assert opened["findings"] == [
         {
             "kind": "broken_arguments",
@@ -753,8 +759,8 @@ async def test_the_first_record_is_in_the_file_when_the_hook_is_asked(tmp_path: 
 
 
 @pytest.mark.both_backends
-async def test_a_call_cancelled_while_somebody_is_asked_is_closed_as_not_sent() -> None:
-    book, asked = Book(), anyio.Event()
+async def test_a_call_cancelled_while_a_person_is_asked_is_closed_as_not_sent() -> None:
+    records, asked = Records(), anyio.Event()
 
     async def approve(call: ToolCall) -> Allow:
         asked.set()
@@ -762,11 +768,11 @@ async def test_a_call_cancelled_while_somebody_is_asked_is_closed_as_not_sent() 
         return Allow()
 
     server = Server()
-    async with server.connect(book, approve) as session, anyio.create_task_group() as group:
+    async with server.connect(records, approve) as session, anyio.create_task_group() as group:
         group.start_soon(awaited, session.call_tool("echo"))
         await asked.wait()
         group.cancel_scope.cancel()
-    _, closed = book.pair
+    _, closed = records.pair
     assert closed["outcome"] == "Cancelled"
     assert (closed["delivery"], closed["decision"]) == ("not_sent", None)
     assert closed["asking_seconds"] is not None
@@ -775,19 +781,19 @@ async def test_a_call_cancelled_while_somebody_is_asked_is_closed_as_not_sent() 
 
 @pytest.mark.both_backends
 async def test_a_call_cancelled_while_it_runs_is_closed_as_unknown(tmp_path: Path) -> None:
-    late = Book()
+    late = Records()
 
     async def slowly(record: Mapping[str, Any]) -> None:
         await checkpoint()
         late(record)
 
-    server, book = Server(), Book()
-    sinks = [book, tmp_path / "calls.jsonl", slowly]
+    server, records = Server(), Records()
+    sinks = [records, tmp_path / "calls.jsonl", slowly]
     async with server.connect(sinks) as session, anyio.create_task_group() as group:
         group.start_soon(awaited, session.call_tool("never"))
         await server.arrived.wait()
         group.cancel_scope.cancel()
-    for each in (book, late):
+    for each in (records, late):
         _, closed = each.pair
         assert closed["outcome"] == "Cancelled"
         assert closed["delivery"] == "unknown"
@@ -806,8 +812,8 @@ async def test_the_record_of_a_cancelled_call_is_closed_with_the_reason(asking: 
             await anyio.sleep_forever()
         return Allow()
 
-    server, book = Server(), Book()
-    async with server.connect(book, approve) as session, anyio.create_task_group() as group:
+    server, records = Server(), Records()
+    async with server.connect(records, approve) as session, anyio.create_task_group() as group:
         token = CancelToken()
 
         async def make() -> None:
@@ -817,7 +823,7 @@ async def test_the_record_of_a_cancelled_call_is_closed_with_the_reason(asking: 
         group.start_soon(make)
         await (asked if asking else server.arrived).wait()
         token.cancel("the user went home")
-    _, closed = book.pair
+    _, closed = records.pair
     assert closed["outcome"] == ("CallWithdrawn" if asking else "CallCancelled")
     assert closed["delivery"] == ("not_sent" if asking else "unknown")
     assert "the user went home" in closed["error"]
@@ -838,13 +844,13 @@ async def test_the_record_of_an_abandoned_call_is_closed_where_that_needs_no_wai
             await checkpoint()
             raise AssertionError("nobody is there to wait for this")
 
-    server, book = Server(), Book()
-    async with server.connect([book, cannot], approve) as session:
+    server, records = Server(), Records()
+    async with server.connect([records, cannot], approve) as session:
         await session.list_tools()
         call = session.call_tool("echo")
         call.send(None)
         call.close()
-    _, closed = book.pair
+    _, closed = records.pair
     assert (closed["outcome"], closed["delivery"]) == ("GeneratorExit", "not_sent")
     assert not server.sent
 
@@ -858,24 +864,24 @@ def test_the_record_of_a_call_that_outlives_its_loop_is_closed_where_that_needs_
         return Allow()
 
     async def later(record: Mapping[str, Any]) -> None:
-        told.append(record["event"])
+        reported.append(record["event"])
 
     async def main() -> None:
-        async with server.connect([book, path, later], approve) as session:
+        async with server.connect([records, path, later], approve) as session:
             await session.list_tools()
             call = session.call_tool("echo")
             call.send(None)
             left.append(call)
 
-    server, book, path = Server(), Book(), tmp_path / "calls.jsonl"
-    told: list[str] = []
+    server, records, path = Server(), Records(), tmp_path / "calls.jsonl"
+    reported: list[str] = []
     left: list[Any] = []
     anyio.run(main, backend=backend)
     with suppress(Exception):  # scopes that were left behind report it, each in its way
         left[0].close()
-    assert book.pair[1]["delivery"] == "not_sent"
+    assert records.pair[1]["delivery"] == "not_sent"
     assert verify_audit(path).open_calls == ()
-    assert told == ["opened"], "it was told so in the log"
+    assert reported == ["opened"], "it was told so in the log"
     assert not server.sent
 
 
@@ -902,16 +908,16 @@ class Forgetful(MemoryTransport):
 
 
 async def test_a_call_made_again_is_a_second_entry_that_names_the_first() -> None:
-    server, book, asked = Server(), Book(), []
+    server, records, asked = Server(), Records(), []
     server.transport = Forgetful(server.handle)
 
     def approve(call: ToolCall) -> Allow:
         asked.append(call.id)
         return Allow()
 
-    async with server.connect(book, approve) as session:
+    async with server.connect(records, approve) as session:
         await session.call_tool("echo", {"n": 1})
-    opened, closed, again, done = book
+    opened, closed, again, done = records
     assert asked == [opened["call"], again["call"]]
     assert "repeats" not in opened
     assert again["repeats"] == opened["call"] == closed["call"] != done["call"]
@@ -932,13 +938,13 @@ class Leaving(MemoryTransport):
         return await super().exchange(id, text, *rest)
 
 
-async def test_a_call_that_was_answered_with_a_question_is_not_said_to_be_unsent() -> None:
-    server, book = Server(), Book()
+async def test_a_call_that_was_answered_with_a_question_is_not_stated_to_be_unsent() -> None:
+    server, records = Server(), Records()
     server.transport = Leaving(server.handle)
-    async with server.connect(book) as session:
+    async with server.connect(records) as session:
         with pytest.raises(ConnectionLost, match="gone"):
             await session.call_tool("asks again")
-    _, closed = book.pair
+    _, closed = records.pair
     assert (closed["outcome"], closed["delivery"]) == ("ConnectionLost", "unknown")
 
 
@@ -946,25 +952,25 @@ async def test_a_call_that_was_answered_with_a_question_is_not_said_to_be_unsent
 
 
 async def test_no_secret_given_as_an_argument_comes_into_any_record() -> None:
-    book = Book()
-    given = {"password": SECRET, "word": SECRET, "deep": [{"api_key": [SECRET]}]}
-    async with Server().connect(book) as session:
-        await session.call_tool("echo", given)
+    records = Records()
+    passed = {"password": SECRET, "word": SECRET, "deep": [{"api_key": [SECRET]}]}
+    async with Server().connect(records) as session:
+        await session.call_tool("echo", passed)
         await session.call_tool("echo", {"n": f"Authorization: Bearer {SECRET}"})
         with pytest.raises(ServerError, match=SECRET):
-            await session.call_tool("error", given)
+            await session.call_tool("error", passed)
         with pytest.raises(UnknownTool):
             await session.call_tool("unknown", {"password": SECRET})
-    async with Server().connect(book, lambda call: Deny(f"not with {SECRET}")) as session:
+    async with Server().connect(records, lambda call: Deny(f"not with {SECRET}")) as session:
         with pytest.raises(CallDenied):
-            await session.call_tool("echo", given)
-    async with Server().connect(book, validation=Validation(arguments="strict")) as session:
+            await session.call_tool("echo", passed)
+    async with Server().connect(records, validation=Validation(arguments="strict")) as session:
         with pytest.raises(InvalidArguments):
             await session.call_tool("echo", {"n": SECRET, "password": [SECRET]})
-        book[-2]["arguments"].pop("n")
-    assert len(book) == 12
-    assert SECRET not in json.dumps(book)
-    assert "nobody has [redacted]" in json.dumps(book)
+        records[-2]["arguments"].pop("n")
+    assert len(records) == 12
+    assert SECRET not in json.dumps(records)
+    assert "nobody has [redacted]" in json.dumps(records)
 
 
 async def test_no_header_comes_into_any_record(tmp_path: Path) -> None:
@@ -993,16 +999,16 @@ async def test_no_environment_and_no_argument_of_the_command_comes_into_any_reco
 
 
 async def test_the_host_may_choose_what_is_redacted() -> None:
-    book = Book()
+    records = Records()
     own = Redaction(keys={"n"}, patterns=[])
-    async with Server().connect(Audit(book, redaction=own)) as session:
+    async with Server().connect(Audit(records, redaction=own)) as session:
         await session.call_tool("echo", {"n": 1, "password": "shown"})
-    async with Server().connect(Audit(book, redaction=lambda value: sorted(value))) as session:
+    async with Server().connect(Audit(records, redaction=lambda value: sorted(value))) as session:
         await session.call_tool("echo", {"n": 1, "password": "x"})
-    async with Server().connect(Audit(book, redaction=lambda value: 1 / 0)) as session:
+    async with Server().connect(Audit(records, redaction=lambda value: 1 / 0)) as session:
         await session.call_tool("echo", {"n": 1})
-    shown = [record["arguments"] for record in book if record["event"] == "opened"]
-    assert shown == [
+    displayed = [record["arguments"] for record in records if record["event"] == "opened"]
+    assert displayed == [
         {"n": "[redacted]", "password": "shown"},
         ["n", "password"],
         "[unreadable: ZeroDivisionError]",
@@ -1010,13 +1016,13 @@ async def test_the_host_may_choose_what_is_redacted() -> None:
 
 
 async def test_arguments_too_long_to_look_through_are_left_out_and_counted() -> None:
-    book = Book()
-    async with Server().connect(book) as session:
+    records = Records()
+    async with Server().connect(records) as session:
         await session.call_tool("echo", {"text": "x" * 1_000_000})
-    opened, _ = book.pair
+    opened, _ = records.pair
     assert opened["arguments"] == "[left out: 1000011 characters]"
     assert opened["arguments_bytes"] == 1_000_011
-    assert len(json.dumps(book)) < 2_000
+    assert len(json.dumps(records)) < 2_000
 
 
 class Odd(Mapping[str, Any]):
@@ -1033,11 +1039,11 @@ class Odd(Mapping[str, Any]):
 
 
 async def test_arguments_that_cannot_be_read_do_not_keep_the_record_from_being_made() -> None:
-    book = Book()
-    async with Server().connect(book) as session:
+    records = Records()
+    async with Server().connect(records) as session:
         with pytest.raises(RuntimeError):
             await session.call_tool("echo", Odd())
-    opened, closed = book.pair
+    opened, closed = records.pair
     assert opened["arguments"] == "[unreadable: RuntimeError]"
     assert (closed["outcome"], closed["delivery"]) == ("RuntimeError", "not_sent")
 
@@ -1051,7 +1057,7 @@ class Broken:
     def __init__(self, *errors: BaseException | None, waits: bool = False) -> None:
         self.errors = list(errors)
         self.waits = waits
-        self.book = Book()
+        self.records = Records()
 
     def __call__(self, record: Mapping[str, Any]) -> Any:
         return self._later(record) if self.waits else self._now(record)
@@ -1064,7 +1070,7 @@ class Broken:
         error = self.errors.pop(0) if self.errors else None
         if error is not None:
             raise error
-        self.book(record)
+        self.records(record)
 
 
 ERRORS = [
@@ -1087,7 +1093,7 @@ def test_whatever_a_sink_raises_nothing_is_sent(
         return Allow()
 
     async def main() -> None:
-        sinks: list[Any] = [Book(), Book()]
+        sinks: list[Any] = [Records(), Records()]
         sinks.insert(place, Broken(error, waits=waits))
         async with server.connect(sinks, approve if hook_waits else allow_all) as session:
             with pytest.raises((CallDenied, type(error))):
@@ -1098,11 +1104,11 @@ def test_whatever_a_sink_raises_nothing_is_sent(
     assert asked == []
 
 
-async def test_a_call_that_cannot_be_recorded_is_refused_and_says_why(
+async def test_a_call_that_cannot_be_recorded_is_refused_and_gives_the_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server, book = Server(), Book()
-    async with server.connect([book, tmp_path / "no" / "such" / "place.jsonl"]) as session:
+    server, records = Server(), Records()
+    async with server.connect([records, tmp_path / "no" / "such" / "place.jsonl"]) as session:
         with pytest.raises(CallDenied) as caught:
             await session.call_tool("echo")
     assert (caught.value.source, caught.value.tool) == ("gate", "echo")
@@ -1111,13 +1117,13 @@ async def test_a_call_that_cannot_be_recorded_is_refused_and_says_why(
     assert f"{place}: No such file or directory" in caught.value.message
     assert "Audit(failure=...)" in str(caught.value)
     assert "place.jsonl" in caplog.text
-    _, closed = book.pair
+    _, closed = records.pair
     assert (closed["outcome"], closed["delivery"]) == ("CallDenied", "not_sent")
     assert closed["decision"]["source"] == "gate"
     assert server.sent == []
 
 
-async def test_with_warn_a_call_that_cannot_be_recorded_is_made_and_the_log_is_told(
+async def test_with_warn_a_call_that_cannot_be_recorded_is_made_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server, broken = Server(), Broken(OSError(), OSError(), OSError())
@@ -1127,13 +1133,13 @@ async def test_with_warn_a_call_that_cannot_be_recorded_is_made_and_the_log_is_t
         assert caplog.text.count("could not be closed") == 1
         await session.call_tool("echo")
     assert len(server.sent) == 2
-    opened, closed = broken.book.pair
+    opened, closed = broken.records.pair
     assert opened["call"].endswith("-2")
     assert "late, with its beginning" and closed["outcome"] == "ok"
 
 
 @pytest.mark.parametrize("waits", [False, True])
-async def test_a_result_whose_record_cannot_be_closed_is_handed_over_and_the_next_call_waits(
+async def test_a_result_whose_record_cannot_be_closed_is_returned_and_the_next_call_waits(
     waits: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server()
@@ -1147,7 +1153,7 @@ async def test_a_result_whose_record_cannot_be_closed_is_handed_over_and_the_nex
             await session.call_tool("echo")
         assert len(server.sent) == 1
         assert (await session.call_tool("echo")).findings == ()
-    first, late, *others = broken.book
+    first, late, *others = broken.records
     assert (first["event"], late["event"]) == ("opened", "closed")
     assert first["call"] == late["call"]
     assert [record["event"] for record in others] == ["opened", "closed"] * (len(others) // 2)
@@ -1159,8 +1165,8 @@ async def test_a_pending_record_is_written_before_the_next_call_is_opened() -> N
     async with Server().connect(broken) as session:
         await session.call_tool("echo")
         await session.call_tool("echo")
-    told = [(record["event"], record["call"][-1]) for record in broken.book]
-    assert told == [("opened", "1"), ("closed", "1"), ("opened", "2"), ("closed", "2")]
+    reported = [(record["event"], record["call"][-1]) for record in broken.records]
+    assert reported == [("opened", "1"), ("closed", "1"), ("opened", "2"), ("closed", "2")]
 
 
 async def test_an_error_whose_record_cannot_be_closed_stays_what_it_is_and_has_a_note() -> None:
@@ -1169,7 +1175,9 @@ async def test_an_error_whose_record_cannot_be_closed_stays_what_it_is_and_has_a
         with pytest.raises(CallDenied, match="deny_all") as caught:
             await session.call_tool("echo")
     assert "could not be closed" in caught.value.__notes__[0]
-    assert [record["event"] for record in broken.book] == ["opened", "closed"], "when it was left"
+    assert [record["event"] for record in broken.records] == ["opened", "closed"], (
+        "when it was left"
+    )
 
 
 @pytest.mark.both_backends
@@ -1182,11 +1190,11 @@ async def test_a_sink_that_is_cancelled_by_itself_has_failed() -> None:
             try:
                 await checkpoint()
             except anyio.get_cancelled_exc_class() as error:
-                kept.append(error)
+                stored.append(error)
                 raise
-        raise kept[0]
+        raise stored[0]
 
-    kept: list[BaseException] = []
+    stored: list[BaseException] = []
     async with server.connect(sink) as session:
         with pytest.raises(CallDenied):
             await session.call_tool("echo")
@@ -1207,10 +1215,10 @@ async def test_waiting_for_a_sink_is_bounded(clock: Clock) -> None:
 
 
 async def test_what_a_sink_does_to_a_record_is_not_seen_by_the_next() -> None:
-    book = Book()
-    async with Server().connect([lambda record: record.clear(), book]) as session:
+    records = Records()
+    async with Server().connect([lambda record: record.clear(), records]) as session:
         await session.call_tool("echo")
-    assert book.pair[1]["outcome"] == "ok"
+    assert records.pair[1]["outcome"] == "ok"
 
 
 @pytest.mark.both_backends

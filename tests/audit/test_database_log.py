@@ -74,7 +74,7 @@ def test_a_database_without_records_is_intact_and_empty(state: PostgresState) ->
     assert (found.lines, found.files, found.last_hash) == (0, (), "0" * 64)
 
 
-def test_the_first_line_of_a_chain_says_who_writes_it_and_which_there_were(
+def test_the_first_line_of_a_chain_names_who_writes_it_and_which_there_were(
     state: PostgresState,
 ) -> None:
     state.audit.append(opened())
@@ -104,8 +104,8 @@ def test_any_text_and_number_of_a_record_comes_back(text: str, state: PostgresSt
     record = {"event": "other", "text": text, text: [10**400, 1e308, -0.0, None]}
     state.audit.append(record)
     *_, (_, _, line) = state.audit.records()
-    shown = json.loads(line)
-    assert {name: shown[name] for name in record} == record
+    displayed = json.loads(line)
+    assert {name: displayed[name] for name in record} == record
     assert verify_audit(state).lines == 2
 
 
@@ -299,13 +299,13 @@ def test_a_write_whose_outcome_is_unknown_is_done_once(
     log.append(dict(closed("1")), opened("2"), closed("2"))
     assert verify_audit(state).lost == 0
     lines = [json.loads(line) for _, _, line in log.records()][1:]
-    said = sorted((line["call"], line["event"]) for line in lines)
-    assert said == [
+    reported = sorted((line["call"], line["event"]) for line in lines)
+    assert reported == [
         ("1", "closed"), ("1", "opened"), ("2", "closed"), ("2", "opened"), ("3", "opened")
     ]  # fmt: skip
 
 
-def test_what_is_kept_is_written_by_itself_and_before_all_else(
+def test_what_is_stored_is_written_by_itself_and_before_all_else(
     state: PostgresState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database_log, "_RETRY_SECONDS", (0.01, 0.01))
@@ -411,7 +411,7 @@ def test_the_first_record_of_a_process_may_come_with_a_change(state: PostgresSta
     assert events(state) == ["begun", "opened", "closed"]
 
 
-def test_a_change_on_a_chain_that_was_deleted_is_made_with_the_chain_that_says_so(
+def test_a_change_on_a_chain_that_was_deleted_is_made_with_the_chain_that_reports_it(
     state: PostgresState, database: str
 ) -> None:
     state.audit.append(opened())
@@ -442,7 +442,7 @@ def test_nothing_to_write_writes_nothing(state: PostgresState) -> None:
     assert events(state) == ["begun", "opened"]
 
 
-def test_a_database_log_that_others_keep_busy_says_so(
+def test_a_database_log_that_others_keep_busy_reports_it(
     state: PostgresState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_client.audit.database_log._PATIENCE", 0.01)

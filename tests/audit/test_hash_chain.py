@@ -72,7 +72,7 @@ def test_a_line_that_lacks_its_newline_is_not_a_line_yet(path: Path) -> None:
         (Position(0, 0, "1" * 64), "or the reverse"),
     ],
 )
-def test_a_first_line_and_what_it_says_came_before_must_agree(
+def test_a_first_line_and_the_line_it_names_before_it_must_agree(
     last: Position, message: str, path: Path
 ) -> None:
     path.write_bytes(sealed(BEGUN, entry(1), after=last))
@@ -99,7 +99,7 @@ def test_a_line_with_a_good_hash_and_no_place_in_a_chain_is_none(head: bytes, pa
         ((BEGUN, {"event": "repaired", "bytes": 3, "sha256": "0"}), 2),
     ],
 )
-def test_a_line_that_stands_where_it_cannot_is_named(
+def test_a_line_in_an_impossible_place_is_named(
     lines: tuple[dict[str, Any], ...], number: int, path: Path
 ) -> None:
     path.write_bytes(sealed(*lines, after=Position(0, 0, NOTHING)))
@@ -108,12 +108,15 @@ def test_a_line_that_stands_where_it_cannot_is_named(
     assert caught.value.line == number
 
 
-def test_how_many_lines_are_gone_before_one_is_told(path: Path) -> None:
+def test_how_many_lines_are_gone_before_one_is_reported(path: Path) -> None:
     written(path, 3)
     lines = lines_of(path)
-    for left, said in ((lines[:2] + lines[5:], "3 lines before it"), (lines[:3] + lines[2:], "in")):
+    for left, reported in (
+        (lines[:2] + lines[5:], "3 lines before it"),
+        (lines[:3] + lines[2:], "in"),
+    ):
         path.write_bytes(b"".join(left))
-        with pytest.raises(AuditError, match=said):
+        with pytest.raises(AuditError, match=reported):
             verify_audit(path)
 
 
@@ -133,7 +136,7 @@ def test_only_the_oldest_file_may_vanish_while_files_are_opened(
     names = os.listdir(path.parent)
     oldest = sorted(names)[1 + vanishes]
     path.with_name(oldest).unlink()
-    monkeypatch.setattr(os, "listdir", lambda folder: names)
+    monkeypatch.setattr(os, "listdir", lambda directory: names)
     if is_intact:
         assert verify_audit(path).earlier > 0
     else:

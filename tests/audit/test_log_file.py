@@ -1,4 +1,4 @@
-"""The audit log against crashes, full disks, other processes, and somebody who rewrites it."""
+"""The audit log against crashes, full disks, other processes, and a person who rewrites it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_lines_of_a_keyed_log_cannot_be_forged_without_the_key(path: Path) -> No
             AuditLog(path, key=other).append(entry(9))
 
 
-def test_a_whole_log_says_how_much_there_is_and_what_is_open(path: Path) -> None:
+def test_a_whole_log_states_how_much_there_is_and_what_is_open(path: Path) -> None:
     log = written(path)
     log.append(entry(8))
     verified = verify_audit(path)
@@ -115,14 +115,14 @@ def test_the_file_is_its_owners_alone_whatever_the_umask(path: Path) -> None:
     log.append(entry(2))
 
 
-def test_two_records_of_one_append_stand_together_or_not_at_all(path: Path) -> None:
+def test_two_records_of_one_append_are_together_or_not_at_all(path: Path) -> None:
     log = written(path, 1)
     with pytest.raises(AuditError, match="more than"):
         log.append(entry(2), entry(3, text="x" * 1_000_000))
     assert verify_audit(path).lines == 3
 
 
-def test_a_record_cannot_take_the_place_of_what_the_chain_says(path: Path) -> None:
+def test_a_record_cannot_take_the_place_of_what_the_chain_states(path: Path) -> None:
     AuditLog(path).append({"line": 7, "file": 7, "previous": "x", "hash": "y", "event": "note"})
     assert verify_audit(path).lines == 2
 
@@ -214,7 +214,7 @@ def test_a_process_that_was_forked_waits_for_its_parent_s_lock(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, write = written(path, 2), AuditLog._write
-    (go, goes), (answer, answers) = os.pipe(), os.pipe()
+    (go, goes), (reply, answers) = os.pipe(), os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
         child = os.fork()
@@ -224,19 +224,19 @@ def test_a_process_that_was_forked_waits_for_its_parent_s_lock(
         os.write(answers, b"written" if log.append_now(entry(8)) else b"busy")
         os._exit(0)
     os.close(answers)
-    said = []
+    reported = []
 
     def pausing(self: AuditLog, *args: Any) -> None:
         os.close(goes)
-        said.append(os.read(answer, 10))
+        reported.append(os.read(reply, 10))
         write(self, *args)
 
     monkeypatch.setattr(AuditLog, "_write", pausing)
     assert log.append_now(entry(9))
     os.waitpid(child, 0)
-    for each in (go, answer):
+    for each in (go, reply):
         os.close(each)
-    assert said == [b"busy"]
+    assert reported == [b"busy"]
 
 
 def test_a_link_in_the_place_of_a_log_that_is_open_is_not_followed(path: Path) -> None:
@@ -334,7 +334,7 @@ def test_a_rewritten_line_is_found_where_later_lines_are_unchanged(path: Path) -
     assert error.line == 6, "the line itself is sound, and the next does not follow it"
 
 
-def test_a_line_taken_out_and_all_others_chained_anew_without_a_new_count_is_found(
+def test_a_line_taken_out_and_all_others_chained_again_without_a_new_count_is_found(
     path: Path,
 ) -> None:
     written(path)
@@ -393,7 +393,7 @@ def test_a_missing_log_or_a_directory_is_a_config_error(path: Path) -> None:
     "rest", [b'{"line":', b'{"line":7,"file":1', b"{", b"\0" * 500, b"\xff\n\xff"]
 )
 @pytest.mark.parametrize("key", [None, KEY])
-def test_a_line_cut_off_by_a_crash_is_kept_and_the_next_tells_of_it(
+def test_a_line_cut_off_by_a_crash_is_left_and_the_next_reports_it(
     rest: bytes, key: bytes | None, path: Path
 ) -> None:
     written(path, 2, key=key)
@@ -404,8 +404,8 @@ def test_a_line_cut_off_by_a_crash_is_kept_and_the_next_tells_of_it(
     assert path.read_bytes().startswith(before + rest + b"\n")
     verified = verify_audit(path, key=key)
     assert (verified.repaired, verified.lines, verified.calls) == (1, 7, 3)
-    told = json.loads(lines_of(path)[-2])
-    assert (told["event"], told["bytes"]) == ("repaired", len(rest))
+    reported = json.loads(lines_of(path)[-2])
+    assert (reported["event"], reported["bytes"]) == ("repaired", len(rest))
 
 
 def test_a_line_that_lacks_nothing_but_its_newline_is_given_it(path: Path) -> None:
@@ -441,7 +441,7 @@ def test_the_record_of_a_crash_cannot_be_changed_or_forged(path: Path) -> None:
     for change in (
         [*lines[:5], b'{"line":6,"y\n', *lines[6:]],  # what was cut off is another thing
         [*lines[:5], *lines[6:]],  # it is gone
-        [*lines[:4], b"x\n", *lines[5:]],  # it is said of a line that is not the one before
+        [*lines[:4], b"x\n", *lines[5:]],  # it is reported for a line that is not the one before
         [*lines, b"x\n"],
     ):
         path.write_bytes(b"".join(change))
@@ -482,7 +482,7 @@ def test_a_process_killed_while_it_asks_leaves_a_call_that_is_open(path: Path) -
     assert left in verify_audit(path).open_calls, "until somebody has looked into it"
 
 
-# ------------------------------------------------------- disks and files that say no
+# ------------------------------------------------------- disks and files that fail
 
 
 def echo(message: dict[str, Any]) -> Any:
@@ -636,7 +636,7 @@ def emptied(path: Path) -> None:
 
 @pytest.mark.parametrize("key", [None, KEY])
 @pytest.mark.parametrize("lose", [gone, moved, emptied])
-def test_a_log_that_is_gone_while_the_host_runs_is_begun_where_it_ended_and_says_so(
+def test_a_log_that_is_gone_while_the_host_runs_is_begun_where_it_ended_and_reports_it(
     lose: Callable[[Path], None],
     key: bytes | None,
     path: Path,
@@ -726,7 +726,7 @@ def test_a_log_that_others_write_to_and_rotate_has_lost_nothing(
     assert not caplog.records
 
 
-async def test_the_caller_is_told_of_lines_that_are_gone(path: Path) -> None:
+async def test_the_caller_is_informed_of_lines_that_are_gone(path: Path) -> None:
     async with connect(MemoryServer(echo), approval=allow_all, audit=path) as session:
         assert (await session.call_tool("echo")).findings == ()
         path.unlink()
@@ -736,7 +736,7 @@ async def test_the_caller_is_told_of_lines_that_are_gone(path: Path) -> None:
     assert verify_audit(path).lost == 1
 
 
-def test_a_lock_that_is_kept_does_not_stop_a_verification(path: Path, without_pauses: None) -> None:
+def test_a_lock_that_is_held_does_not_stop_a_verification(path: Path, without_pauses: None) -> None:
     written(path, 1)
     held = os.open(path, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
@@ -749,7 +749,7 @@ def test_a_log_that_is_being_verified_can_be_written_to(path: Path) -> None:
     files = opened_files(path)
     next(files)
     writer = os.open(path, os.O_RDONLY)
-    fcntl.flock(writer, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError where it is kept locked
+    fcntl.flock(writer, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError where it is locked
     os.close(writer)
     files.close()
 
@@ -781,7 +781,7 @@ def test_files_are_rotated_by_size_and_checked_as_one_chain(path: Path) -> None:
         assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
 
 
-def test_the_oldest_files_go_and_the_rest_says_how_much_is_missing(path: Path) -> None:
+def test_the_oldest_files_go_and_the_rest_states_how_much_is_missing(path: Path) -> None:
     written(path, 40, keep=2, **SMALL)
     verified = verify_audit(path)
     assert len(verified.files) == 3
@@ -909,7 +909,7 @@ def test_a_line_goes_to_the_file_that_was_begun_while_the_log_was_waited_for(
     assert verify_audit(path).lost == 0
 
 
-def test_a_log_that_others_keep_locked_is_an_error_that_says_so(
+def test_a_log_that_others_keep_locked_is_an_error_that_names_the_cause(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_client.audit.log_file._LOCK_SECONDS", 0.0)
@@ -944,7 +944,7 @@ def test_a_log_replaced_beside_an_older_file_that_cannot_be_read_is_a_loss(path:
     assert log.take_losses() == []
 
 
-def test_a_log_says_where_it_is(path: Path) -> None:
+def test_a_log_names_where_it_is(path: Path) -> None:
     assert repr(AuditLog(path, key=KEY)) == f"AuditLog({str(path)!r})"
 
 

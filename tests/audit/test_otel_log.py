@@ -116,7 +116,7 @@ def test_the_blocking_face_takes_it(emitted: Any) -> None:
     assert len(emitted()) == 2
 
 
-def test_without_the_package_the_error_says_what_to_install(
+def test_without_the_package_the_error_states_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry._logs", None)

@@ -48,22 +48,22 @@ def serve(message: dict[str, Any]) -> Any:
     return NotImplemented
 
 
-def pairs(book: list[Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def pairs(records: list[Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """The two records of each call or read."""
-    opened = {one["call"]: one for one in book if one["event"] == "opened"}
-    closed = {one["call"]: one for one in book if one["event"] == "closed"}
-    assert len(opened) + len(closed) == len(book)
+    opened = {one["call"]: one for one in records if one["event"] == "opened"}
+    closed = {one["call"]: one for one in records if one["event"] == "closed"}
+    assert len(opened) + len(closed) == len(records)
     return [(one, closed[call]) for call, one in opened.items()]
 
 
 async def test_reads_of_resources_and_prompts_are_in_the_audit(anyio_backend: str) -> None:
-    book: list[Any] = []
-    async with connect(MemoryServer(serve), audit=book.append, name="s") as session:
+    records: list[Any] = []
+    async with connect(MemoryServer(serve), audit=records.append, name="s") as session:
         await session.read_resource("a:b", context="ana")
         with pytest.raises(ServerError):
             await session.read_resource("a:gone", context=("bo", 7))
         await session.get_prompt("p", {"password": SECRET, "city": "Oslo"}, context="ana")
-    first, gone, prompt = pairs(book)
+    first, gone, prompt = pairs(records)
     assert [first[0][name] for name in ("server", "tool", "resource", "context")] == [
         *("s", None, "a:b", "ana")
     ]
@@ -73,7 +73,7 @@ async def test_reads_of_resources_and_prompts_are_in_the_audit(anyio_backend: st
     assert (gone[1]["outcome"], gone[1]["delivery"]) == ("NotFound", "answered")
     assert (prompt[0]["prompt"], prompt[0]["context"]) == ("p", "ana")
     assert prompt[0]["arguments"] == {"password": "[redacted]", "city": "Oslo"}
-    assert SECRET not in json.dumps(book)
+    assert SECRET not in json.dumps(records)
 
 
 async def test_a_read_that_cannot_be_recorded_is_refused(anyio_backend: str) -> None:
@@ -114,8 +114,8 @@ def response(*calls: tuple[str, str]) -> dict[str, Any]:
 async def test_what_a_model_asked_for_and_was_not_called_is_in_the_audit_once_each(
     kind: str, anyio_backend: str
 ) -> None:
-    book: list[Any] = []
-    options: dict[str, Any] = {"approval": allow_all, "audit": book.append}
+    records: list[Any] = []
+    options: dict[str, Any] = {"approval": allow_all, "audit": records.append}
     if kind == "session":
         target: Any = connect(MemoryServer(serve), name="s", **options)
     else:
@@ -123,9 +123,9 @@ async def test_what_a_model_asked_for_and_was_not_called_is_in_the_audit_once_ea
     async with target as its:
         kit = openai_chat.toolset(await its.list_tools())
         (name,) = kit.names
-        said = response((name, "{}"), ("nothing_like_it", '{"a": 1}'), (name, '{"a": '))
-        assert len(await kit.run(its, said, context="ana")) == 3
-    found = {closed["outcome"]: (opened, closed) for opened, closed in pairs(book)}
+        reported = response((name, "{}"), ("nothing_like_it", '{"a": 1}'), (name, '{"a": '))
+        assert len(await kit.run(its, reported, context="ana")) == 3
+    found = {closed["outcome"]: (opened, closed) for opened, closed in pairs(records)}
     assert sorted(found) == ["InvalidArguments", "UnknownTool", "ok"]
     assert {opened["context"] for opened, _ in found.values()} == {"ana"}
     assert found["UnknownTool"][0]["tool"] == "nothing_like_it"
@@ -149,16 +149,16 @@ async def test_arguments_of_a_tool_whose_definition_is_not_known_are_left_out() 
             raise JsonRpcError(-32603, "not now")
         return serve(message)
 
-    book: list[Any] = []
-    options: Any = {"audit": book.append, "approval": allow_all}
+    records: list[Any] = []
+    options: Any = {"audit": records.append, "approval": allow_all}
     async with connect(MemoryServer(lists_nothing), **options) as session:
         with pytest.raises(ServerError):
             await session.call_tool("t", {"iban": SECRET})
     async with connect(MemoryServer(serve), **options) as session:
         with pytest.raises(UnknownTool):
             await session.call_tool("gone", {"iban": "x"})
-    (unread, _), (unknown, _) = pairs(book)
-    assert SECRET not in json.dumps(book)
+    (unread, _), (unknown, _) = pairs(records)
+    assert SECRET not in json.dumps(records)
     assert (unread["arguments"], unread["redacted"]) == (
         "[left out: the tool's definition is not known]",
         [""],
@@ -168,11 +168,11 @@ async def test_arguments_of_a_tool_whose_definition_is_not_known_are_left_out() 
 
 
 async def test_a_host_passes_on_whose_read_it_is(anyio_backend: str) -> None:
-    book: list[Any] = []
-    async with Host({"s": MemoryServer(serve)}, audit=book.append) as host:
+    records: list[Any] = []
+    async with Host({"s": MemoryServer(serve)}, audit=records.append) as host:
         await host.read_resource("a:b", server="s", context="ana")
         await host.get_prompt("p", server="s", context="bo")
-    assert [opened["context"] for opened, _ in pairs(book)] == ["ana", "bo"]
+    assert [opened["context"] for opened, _ in pairs(records)] == ["ana", "bo"]
 
 
 def test_a_blocking_session_passes_it_on_and_the_log_is_verified(tmp_path: Path) -> None:

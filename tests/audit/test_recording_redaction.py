@@ -53,7 +53,7 @@ def as_object(value: Any) -> dict[str, Any]:
 
 
 class Speaker:
-    """A server that says ``shape`` in one place, which ``say`` of a test chooses."""
+    """A server that sends ``shape`` in one place, which ``say`` of a test chooses."""
 
     def __init__(self, shape: Any) -> None:
         self.shape = shape
@@ -167,14 +167,14 @@ async def test_what_is_replayed_has_the_shape_that_the_schema_asks_for(tmp_path:
     path = tmp_path / "r.jsonl"
     members = {"password": {"type": "string"}, "pin": {"type": "integer"}, "n": {"type": "number"}}
     output = {"type": "object", "properties": members, "required": list(members)}
-    said = {"password": SECRET, "pin": 66031827, "n": 1.5}
+    reported = {"password": SECRET, "pin": 66031827, "n": 1.5}
 
     def server(message: dict[str, Any]) -> Any:
         if message["method"] == "tools/list":
             schema = {"type": "object"}
             return {"tools": [{"name": "t", "inputSchema": schema, "outputSchema": output}]}
         if message["method"] == "tools/call":
-            return {"content": [], "structuredContent": said}
+            return {"content": [], "structuredContent": reported}
         return NotImplemented
 
     async with connect(Recording(MemoryServer(server), path), approval=allow_all) as session:
@@ -187,7 +187,9 @@ async def test_what_is_replayed_has_the_shape_that_the_schema_asks_for(tmp_path:
 
 
 @pytest.mark.one_backend
-async def test_nothing_is_cut_off_and_arguments_of_any_size_are_told_apart(tmp_path: Path) -> None:
+async def test_nothing_is_cut_off_and_arguments_of_any_size_are_distinguished(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "r.jsonl"
 
     def server(message: dict[str, Any]) -> Any:
@@ -252,7 +254,7 @@ def test_the_id_of_a_task_is_in_no_part_of_the_record() -> None:
     assert record.placeholders("task-99ab and task-7c1e") == "[task 2] and [task 1]"
 
 
-def test_a_short_id_is_no_secret_and_spoils_no_text() -> None:
+def test_a_short_id_is_not_a_secret_and_spoils_no_text() -> None:
     record = SessionRecord(Redaction())
     assert record.result("tasks/get", {"taskId": "abc", "said": "abcabc"})["said"] == "abcabc"
     assert record.placeholders("abc") == "abc"
@@ -262,15 +264,17 @@ def test_what_a_server_asks_back_is_clean_and_its_schemas_are_as_they_came() -> 
     record = SessionRecord(Redaction())
     schema = {"type": "object", "properties": {"password": {"type": "string"}}}
     asks = {"method": "elicitation/create", "params": {"requestedSchema": schema, "pin": 7_123}}
-    shown = record.value({"inputRequests": {"one": asks}})
-    params = shown["inputRequests"]["one"]["params"]
+    displayed = record.value({"inputRequests": {"one": asks}})
+    params = displayed["inputRequests"]["one"]["params"]
     assert params == {"requestedSchema": schema, "pin": 0}
 
 
-@pytest.mark.parametrize("said", [None, [], "x", {"tools": None}, {"tools": [None, {"name": 7}]}])
-def test_a_list_that_is_not_one_is_recorded_as_it_came(said: Any) -> None:
+@pytest.mark.parametrize(
+    "expected", [None, [], "x", {"tools": None}, {"tools": [None, {"name": 7}]}]
+)
+def test_a_list_that_is_not_one_is_recorded_as_it_came(expected: Any) -> None:
     record = SessionRecord(Redaction())
-    assert record.result("tools/list", said) == said
+    assert record.result("tools/list", expected) == expected
     assert record.request("tools/call", {"name": "t", "arguments": {"pin": 1}})["arguments"] == {
         "pin": "[redacted]"
     }

@@ -140,9 +140,9 @@ LOOKS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "shown"), LOOKS)
-def test_what_looks_like_a_secret_is_left_out_of_every_string(text: str, shown: str) -> None:
-    assert redaction.text(text).startswith(shown)
+@pytest.mark.parametrize(("text", "displayed"), LOOKS)
+def test_what_looks_like_a_secret_is_left_out_of_every_string(text: str, displayed: str) -> None:
+    assert redaction.text(text).startswith(displayed)
     assert show([text]) == [redaction.text(text)]
     assert show({text: None}) == {redaction.text(text): None}
     assert "hunter2" not in redaction.text(text)
@@ -182,7 +182,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def test_what_the_schema_marks_is_left_out_wherever_it_stands() -> None:
+def test_what_the_schema_marks_is_left_out_wherever_it_is() -> None:
     value = {
         "plain": "shown",
         "iban": SECRET,
@@ -242,7 +242,7 @@ def test_a_schema_too_complex_to_follow_leaves_the_whole_value_out() -> None:
     assert show({"x": SECRET}, schema) == REDACTED
 
 
-def test_a_schema_with_a_mark_is_told_from_one_without() -> None:
+def test_a_schema_with_a_mark_is_distinguished_from_one_without() -> None:
     assert marked(SCHEMA)
     assert marked({"properties": {"a": {"items": [{"format": "password"}]}}})
     assert not marked({"properties": {"a": {"format": "email", "writeOnly": False}}})
@@ -252,7 +252,7 @@ def test_a_schema_with_a_mark_is_told_from_one_without() -> None:
 # ---------------------------------------------------------------------- bounded
 
 
-def test_a_long_string_is_cut_and_says_so() -> None:
+def test_a_long_string_is_cut_and_reports_it() -> None:
     text = show(["x" * 100_000])[0]
     assert text == "x" * 1_000 + "… (100000 characters)"
 
@@ -283,24 +283,24 @@ def test_truncation_at_any_position_shows_no_part_of_a_secret(
     ],
     ids=["members", "items", "nested", "secrets", "long strings"],
 )
-def test_what_is_shown_of_a_large_value_is_small_and_says_what_is_missing(value: Any) -> None:
-    shown = json.dumps(show(value), ensure_ascii=False)
-    assert len(shown) < 40_000
-    assert "…" in shown
+def test_what_is_shown_of_a_large_value_is_small_and_states_what_is_missing(value: Any) -> None:
+    displayed = json.dumps(show(value), ensure_ascii=False)
+    assert len(displayed) < 40_000
+    assert "…" in displayed
 
 
 def test_a_value_nested_without_end_is_shown_to_a_depth() -> None:
     value: Any = "bottom"
     for _ in range(900):
         value = [value]
-    shown = json.dumps(show(value))
-    assert "nested too deep" in shown
-    assert "bottom" not in shown
+    displayed = json.dumps(show(value))
+    assert "nested too deep" in displayed
+    assert "bottom" not in displayed
 
 
 def test_names_that_are_alike_once_they_are_cut_lose_no_member() -> None:
-    shown = show({"x" * 2_000 + str(n): n for n in range(3)})
-    assert sorted(shown.values()) == [0, 1, 2]
+    displayed = show({"x" * 2_000 + str(n): n for n in range(3)})
+    assert sorted(displayed.values()) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -387,16 +387,16 @@ def test_no_text_takes_more_than_linear_time() -> None:
 
 @given(json_values)
 def test_whatever_is_shown_is_json_and_bounded(value: Any) -> None:
-    shown = redaction.show(value, SCHEMA).value
-    assert len(json.dumps(shown, allow_nan=False)) < 120_000
+    displayed = redaction.show(value, SCHEMA).value
+    assert len(json.dumps(displayed, allow_nan=False)) < 120_000
 
 
 @given(st.sampled_from(sorted(KEYS)), json_values, st.text(min_size=6))
 def test_a_secret_under_a_secret_name_is_never_shown(key: str, value: Any, secret: str) -> None:
     planted = f"{SECRET}{secret}"
-    shown = redaction.show({"a": [value, {key: planted}], key: {"b": [planted]}})
-    assert SECRET not in json.dumps(shown.value, ensure_ascii=False)
-    text = redaction.text(f"no user has {planted}", hidden=shown.hidden)
+    displayed = redaction.show({"a": [value, {key: planted}], key: {"b": [planted]}})
+    assert SECRET not in json.dumps(displayed.value, ensure_ascii=False)
+    text = redaction.text(f"no user has {planted}", hidden=displayed.hidden)
     assert SECRET not in text
 
 
@@ -411,8 +411,8 @@ def test_what_moves_up_as_secrets_before_it_are_left_out_is_not_shown_in_part() 
 
 def test_names_and_patterns_may_be_replaced() -> None:
     own = Redaction(keys={*KEYS, "IBAN number"}, patterns=[*PATTERNS, r"\bDE\d{20}\b"])
-    shown = own.show({"ibanNumber": "x", "text": "DE" + "1" * 20, "token": "x", "city": "Oslo"})
-    assert shown.value == {
+    displayed = own.show({"ibanNumber": "x", "text": "DE" + "1" * 20, "token": "x", "city": "Oslo"})
+    assert displayed.value == {
         "ibanNumber": REDACTED,
         "text": REDACTED,
         "token": REDACTED,
@@ -426,10 +426,10 @@ def test_a_function_may_take_its_place_and_is_still_bounded() -> None:
     own = redaction_of(
         lambda arguments: {"only": arguments["city"], "token": "shown", "l": "x" * 9999}
     )
-    shown = own.show({"city": "Oslo"}).value
-    assert shown["only"] == "Oslo"
-    assert shown["token"] == "shown"
-    assert len(shown["l"]) < 1_100
+    displayed = own.show({"city": "Oslo"}).value
+    assert displayed["only"] == "Oslo"
+    assert displayed["token"] == "shown"
+    assert len(displayed["l"]) < 1_100
 
 
 @pytest.mark.parametrize(
@@ -446,7 +446,7 @@ def test_neither_a_function_nor_a_redaction_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "displayed"),
     [
         ('[{"password": "hunter2"}] and more', '[{"password": "[redacted]"}] and more'),
         ('password: {"a": ["hunter2", "}"]} end', "password: [redacted] end"),
@@ -461,8 +461,8 @@ def test_neither_a_function_nor_a_redaction_is_refused() -> None:
         ("https://a:hunter2@x/?token=hunter2@b", "https://[redacted]"),
     ],
 )
-def test_where_a_secret_in_a_text_ends(text: str, shown: str) -> None:
-    assert show(text) == shown
+def test_where_a_secret_in_a_text_ends(text: str, displayed: str) -> None:
+    assert show(text) == displayed
 
 
 def test_json_in_json_is_looked_through_to_a_depth_and_then_left_out() -> None:

@@ -19,7 +19,7 @@ from tests.support.skills import MAIN, PDF, SkillServer, entry_of
 
 pytestmark = pytest.mark.one_backend
 
-Answer = Allow | Deny
+Decided = Allow | Deny
 
 
 async def records_of(hook: Any, act: Callable[[Session], Any], server: SkillServer) -> Any:
@@ -37,7 +37,7 @@ async def records_of(hook: Any, act: Callable[[Session], Any], server: SkillServ
 async def test_a_load_is_opened_in_the_audit_before_it_is_decided_and_closed_after() -> None:
     server, records = SkillServer(), list[Any]()
 
-    def hook(request: ToolCall | SkillRequest) -> Answer:
+    def hook(request: ToolCall | SkillRequest) -> Decided:
         assert [record["event"] for record in records] == ["opened"]
         return Allow(by="ana", source="person")
 
@@ -93,7 +93,7 @@ async def test_without_a_record_there_is_no_load() -> None:
 
     server, asked = SkillServer(), list[Any]()
 
-    def hook(request: Any) -> Answer:
+    def hook(request: Any) -> Decided:
         asked.append(request)
         return Allow()
 

@@ -150,8 +150,8 @@ async def test_audit_show_names_the_run_and_its_calls(
     async with connect(MemoryServer(serve), name="s", approval=allow_all, audit=log) as session:
         await one_run(session, "a", outcome="script_calls")
     assert await audit(Namespace(action="show", file=str(log.path), state=None, json=False)) == 0
-    shown = capsys.readouterr().out.splitlines()
-    of_run, of_call, *_, end = shown[-4:]
+    displayed = capsys.readouterr().out.splitlines()
+    of_run, of_call, *_, end = displayed[-4:]
     assert "s/run-1" in of_run
     assert "s/a/run-1" in of_call
     assert "s/run-1" in end

@@ -169,8 +169,8 @@ WRAPPINGS: dict[str, Callable[[str], str]] = {
 
 
 def record_of(text: str) -> str:
-    shown = [redaction.show(value).value for value in ([text], {"a": text}, {text: 1})]
-    return json.dumps([*shown, redaction.text(text, 2_000)], ensure_ascii=False)
+    displayed = [redaction.show(value).value for value in ([text], {"a": text}, {text: 1})]
+    return json.dumps([*displayed, redaction.text(text, 2_000)], ensure_ascii=False)
 
 
 @pytest.mark.parametrize("notation", TEXTS)
@@ -208,10 +208,10 @@ def test_an_encoding_hides_no_secret_from_the_redaction(
     wrapping: str, secret: str, name: str
 ) -> None:
     wrapped = WRAPPINGS[wrapping](json.dumps({name: secret}))
-    shown = record_of(wrapped)
-    assert CORE not in shown
-    assert base64.b64encode(secret.encode()).decode()[:16] not in shown or wrapping != "base64"
-    assert wrapped not in shown
+    displayed = record_of(wrapped)
+    assert CORE not in displayed
+    assert base64.b64encode(secret.encode()).decode()[:16] not in displayed or wrapping != "base64"
+    assert wrapped not in displayed
 
 
 @pytest.mark.parametrize(
@@ -223,9 +223,9 @@ def test_an_encoding_hides_no_secret_from_the_redaction(
     ],
 )
 def test_of_an_encoded_text_only_the_secret_is_left_out(text: str) -> None:
-    shown = redaction.text(text, 2_000)
-    assert shown.startswith("now")
-    assert "log in with password=[redacted]" in shown
+    displayed = redaction.text(text, 2_000)
+    assert displayed.startswith("now")
+    assert "log in with password=[redacted]" in displayed
 
 
 @pytest.mark.parametrize(
@@ -243,9 +243,9 @@ def test_a_text_in_base64_that_has_a_secret_is_not_in_the_record(
 ) -> None:
     encoded = encode(text.encode()).decode()
     for whole in (encoded, f"the body was {encoded} then"):
-        shown = record_of(whole)
-        assert encoded not in shown
-        assert "hunter2tail" not in shown
+        displayed = record_of(whole)
+        assert encoded not in displayed
+        assert "hunter2tail" not in displayed
 
 
 PAIRS: dict[str, Callable[[str, Any], Any]] = {
@@ -275,9 +275,9 @@ plain_secrets = around(st.text(st.sampled_from("abcABC123 ,;:!?\"'\\é漢"), max
 @examples(30)
 @given(NAMES, plain_secrets)
 def test_a_secret_in_a_pair_is_not_in_the_record(pair: str, name: str, secret: str) -> None:
-    shown = redaction.show({"x": PAIRS[pair](name, secret)})
-    assert CORE not in json.dumps(shown.value, ensure_ascii=False)
-    assert shown.pointers
+    displayed = redaction.show({"x": PAIRS[pair](name, secret)})
+    assert CORE not in json.dumps(displayed.value, ensure_ascii=False)
+    assert displayed.pointers
 
 
 @examples(200)
@@ -294,21 +294,21 @@ def test_a_secret_in_a_pair_is_not_in_the_record(pair: str, name: str, secret: s
         ]
     ),
 )
-def test_a_secret_of_the_arguments_is_not_in_what_others_say_in_any_spelling(
+def test_a_secret_of_the_arguments_is_not_in_what_others_state_in_any_spelling(
     secret: str, spell: Callable[[str], str]
 ) -> None:
     secret = f"aB3{secret}dE5fG"
-    shown = redaction.show({"password": secret})
-    text = redaction.about(f"no user has {spell(secret)} here", 500, shown.hidden)
+    displayed = redaction.show({"password": secret})
+    text = redaction.about(f"no user has {spell(secret)} here", 500, displayed.hidden)
     assert CORE not in text
-    said = spell(secret)
-    assert said[4:-4] not in text
+    reported = spell(secret)
+    assert reported[4:-4] not in text
     assert "no user has" in text
 
 
 def test_a_secret_found_by_its_shape_is_left_out_of_other_texts() -> None:
-    shown = redaction.show({"command": "curl -u ana:hunter2-x https://example.com"})
-    assert "hunter2" not in redaction.about("401 for ana:hunter2-x", 500, shown.hidden)
+    displayed = redaction.show({"command": "curl -u ana:hunter2-x https://example.com"})
+    assert "hunter2" not in redaction.about("401 for ana:hunter2-x", 500, displayed.hidden)
 
 
 def test_a_secret_longer_than_what_is_looked_at_is_left_out_as_far_as_it_goes() -> None:
@@ -321,11 +321,13 @@ def test_a_secret_longer_than_what_is_looked_at_is_left_out_as_far_as_it_goes() 
 @given(plain_secrets)
 def test_what_a_function_left_out_of_the_arguments_is_left_out_of_all_texts(secret: str) -> None:
     own = redaction_of(lambda arguments: {**arguments, "iban": "***"})
-    shown = own.show({"iban": secret, "city": "Oslo in Norway"})
-    assert shown.value == {"iban": "***", "city": "Oslo in Norway"}
-    said = own.about(f"no account {json.dumps(secret)} in Oslo in Norway", 500, shown.hidden)
-    assert CORE not in said
-    assert "Oslo in Norway" in said
+    displayed = own.show({"iban": secret, "city": "Oslo in Norway"})
+    assert displayed.value == {"iban": "***", "city": "Oslo in Norway"}
+    reported = own.about(
+        f"no account {json.dumps(secret)} in Oslo in Norway", 500, displayed.hidden
+    )
+    assert CORE not in reported
+    assert "Oslo in Norway" in reported
 
 
 def test_a_function_that_takes_texts_judges_the_texts_about_a_call() -> None:
@@ -337,12 +339,12 @@ def test_a_function_that_takes_texts_judges_the_texts_about_a_call() -> None:
 
 def test_all_arguments_are_left_out_of_texts_where_a_function_raises() -> None:
     own = redaction_of(lambda value: 1 / 0)
-    shown = own.show({"city": "Oslo"})
-    assert shown.value == "[unreadable: ZeroDivisionError]"
-    assert own.about("no such city: Oslo", 500, shown.hidden) == f"no such city: {REDACTED}"
+    displayed = own.show({"city": "Oslo"})
+    assert displayed.value == "[unreadable: ZeroDivisionError]"
+    assert own.about("no such city: Oslo", 500, displayed.hidden) == f"no such city: {REDACTED}"
 
 
-def test_the_record_says_where_something_was_left_out() -> None:
+def test_the_record_names_where_something_was_left_out() -> None:
     value = {"a/b": [{"password": "x1"}, "token=abcdef"], "c": "plain", "d~": {"pin": 1234}}
     assert redaction.show(value).pointers == ["/a~1b/0/password", "/a~1b/1", "/d~0/pin"]
 

@@ -31,7 +31,7 @@ export = pytest.importorskip("opentelemetry.sdk.trace.export")
 in_memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
 
 ARGUMENTS, RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
-SHOWN = Audit(trace_content=True)
+WITH_CONTENT = Audit(trace_content=True)
 KEY = "sk-ant-api03-" + "k3Jq9" * 12
 
 
@@ -59,7 +59,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     provider.shutdown()
 
 
-def shown(spans: Any) -> tuple[Any, Any]:
+def content_of(spans: Any) -> tuple[Any, Any]:
     """The arguments and the result on the span of the one call; None for what is not there."""
     (call,) = [one for one in spans.get_finished_spans() if one.name.startswith("tools/call")]
     texts = (call.attributes.get(name) for name in (ARGUMENTS, RESULT))
@@ -70,29 +70,29 @@ def shown(spans: Any) -> tuple[Any, Any]:
 async def test_without_the_option_neither_is_there(spans: Any) -> None:
     async with connect(MemoryServer(server), approval=allow_all) as session:
         await session.call_tool("do", {"city": "Oslo"})
-    assert shown(spans) == (None, None)
+    assert content_of(spans) == (None, None)
 
 
 async def test_what_is_shown_is_redacted_as_in_the_audit(spans: Any) -> None:
     records: list[Any] = []
-    given = {"city": "Oslo", "colour": "mauve 7731", "password": "hunter2", "note": f"use {KEY}"}
+    passed = {"city": "Oslo", "colour": "mauve 7731", "password": "hunter2", "note": f"use {KEY}"}
     options: Any = {"audit": Audit(records.append, trace_content=True), "approval": allow_all}
     async with connect(MemoryServer(server), **options) as session:
-        await session.call_tool("do", given)
-    arguments, result = shown(spans)
+        await session.call_tool("do", passed)
+    arguments, result = content_of(spans)
     assert arguments == records[0]["arguments"]
     assert arguments["city"] == "Oslo"
     assert arguments["colour"] == arguments["password"] == "[redacted]"
     assert "done" in result["content"][0]["text"]
-    told = "".join(span.to_json() for span in spans.get_finished_spans())
-    assert not [secret for secret in ("mauve", "hunter2", KEY) if secret in told]
+    reported = "".join(span.to_json() for span in spans.get_finished_spans())
+    assert not [secret for secret in ("mauve", "hunter2", KEY) if secret in reported]
 
 
 async def test_a_redaction_of_the_hosts_own_decides_on_arguments(spans: Any) -> None:
     options: Any = {"audit": Audit(redaction=Redaction(keys=["city"]), trace_content=True)}
     async with connect(MemoryServer(server), approval=allow_all, **options) as session:
         await session.call_tool("do", {"city": "Oslo"})
-    assert shown(spans)[0] == {"city": "[redacted]"}
+    assert content_of(spans)[0] == {"city": "[redacted]"}
 
 
 async def test_a_redaction_that_fails_shows_nothing_and_stops_no_call(spans: Any) -> None:
@@ -102,35 +102,35 @@ async def test_a_redaction_that_fails_shows_nothing_and_stops_no_call(spans: Any
     options: Any = {"audit": Audit(redaction=fail, trace_content=True), "approval": allow_all}
     async with connect(MemoryServer(server), **options) as session:
         assert (await session.call_tool("do", {"city": "Oslo"})).text
-    assert shown(spans)[0] == "[unreadable: RuntimeError]"
+    assert content_of(spans)[0] == "[unreadable: RuntimeError]"
 
 
 async def test_what_was_sent_is_shown_where_the_approver_changed_it(spans: Any) -> None:
     edit = lambda call: Allow(arguments={"city": "Bergen"})  # noqa: E731
-    async with connect(MemoryServer(server), approval=edit, audit=SHOWN) as session:
+    async with connect(MemoryServer(server), approval=edit, audit=WITH_CONTENT) as session:
         await session.call_tool("do", {"city": "Oslo"})
-    assert shown(spans)[0] == {"city": "Bergen"}
+    assert content_of(spans)[0] == {"city": "Bergen"}
 
 
 async def test_a_refused_call_shows_what_was_asked_for(spans: Any) -> None:
     no = lambda call: Deny("no")  # noqa: E731
-    async with connect(MemoryServer(server), approval=no, audit=SHOWN) as session:
+    async with connect(MemoryServer(server), approval=no, audit=WITH_CONTENT) as session:
         with pytest.raises(CallDenied):
             await session.call_tool("do", {"city": "Oslo"})
-    assert shown(spans) == ({"city": "Oslo"}, None)
+    assert content_of(spans) == ({"city": "Oslo"}, None)
 
 
 async def test_what_is_long_is_cut(spans: Any) -> None:
     long = {"text": "word " * 100_000, "tens": 100_000}
-    async with connect(MemoryServer(server), approval=allow_all, audit=SHOWN) as session:
+    async with connect(MemoryServer(server), approval=allow_all, audit=WITH_CONTENT) as session:
         await session.call_tool("do", long)
-    arguments, result = shown(spans)
+    arguments, result = content_of(spans)
     assert str(arguments).startswith("[left out: ")
     assert len(json.dumps(result)) < 100_000
 
 
 async def test_the_secrets_of_the_session_are_hidden_in_results(spans: Any) -> None:
-    """The server says what it was given in its environment."""
+    """The server returns what its environment contains."""
     code = (
         "import json, os, sys\n"
         "for line in sys.stdin:\n"
@@ -147,25 +147,25 @@ async def test_the_secrets_of_the_session_are_hidden_in_results(spans: Any) -> N
     started = StdioServer(sys.executable, ["-c", code], env={"TOKEN": "rather-plain-word"})
     options: Any = {
         "approval": allow_all,
-        "audit": SHOWN,
+        "audit": WITH_CONTENT,
         "revision": "2025-06-18",
     }
     async with connect(started, **options) as session:
         assert (await session.call_tool("do")).text == "rather-plain-word"
-    assert shown(spans)[1]["content"][0]["text"] == "***"
+    assert content_of(spans)[1]["content"][0]["text"] == "***"
 
 
 async def test_a_host_and_the_blocking_face_have_the_option(spans: Any) -> None:
-    async with Host({"s": MemoryServer(server)}, approval=allow_all, audit=SHOWN) as host:
+    async with Host({"s": MemoryServer(server)}, approval=allow_all, audit=WITH_CONTENT) as host:
         await host.call_tool("s__do", {"city": "Oslo"})
-    assert shown(spans)[0] == {"city": "Oslo"}
+    assert content_of(spans)[0] == {"city": "Oslo"}
 
 
 def test_the_blocking_face_has_it_too(spans: Any) -> None:
-    options: Any = {"approval": allow_all, "audit": SHOWN}
+    options: Any = {"approval": allow_all, "audit": WITH_CONTENT}
     with mcp_sync.connect(MemoryServer(server), **options) as session:
         session.call_tool("do", {"city": "Oslo"})
-    assert shown(spans)[0] == {"city": "Oslo"}
+    assert content_of(spans)[0] == {"city": "Oslo"}
 
 
 @pytest.mark.parametrize("wrong", ["yes", 1, None])

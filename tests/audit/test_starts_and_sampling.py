@@ -141,7 +141,7 @@ async def test_a_hook_that_raises_at_a_start_is_recorded_without_what_it_raised(
     assert KEY not in json.dumps(records)
 
 
-async def test_a_start_that_nobody_is_asked_about_is_recorded_as_decided_by_the_gate(
+async def test_a_start_that_no_one_is_asked_about_is_recorded_as_decided_by_the_gate(
     project: Callable[..., Host],
 ) -> None:
     records = Records()
@@ -149,13 +149,13 @@ async def test_a_start_that_nobody_is_asked_about_is_recorded_as_decided_by_the_
     assert records[1]["decision"]["source"] == "gate"
 
 
-async def test_a_start_that_is_remembered_is_recorded_with_whose_yes_it_was(
+async def test_a_start_that_is_remembered_is_recorded_with_whose_approval_it_was(
     project: Callable[..., Host], tmp_path: Path
 ) -> None:
-    records, kept = Records(), tmp_path / "decisions.json"
+    records, stored = Records(), tmp_path / "decisions.json"
     yes = Allow(remember="always", by="ana")
-    await started(project(lambda request: yes, state=Decisions(kept), audit=records))
-    await started(project(raises, state=Decisions(kept), audit=records))
+    await started(project(lambda request: yes, state=Decisions(stored), audit=records))
+    await started(project(raises, state=Decisions(stored), audit=records))
     decision = records[3]["decision"]
     assert (decision["answer"], decision["source"], decision["by"]) == ("allow", "memory", "ana")
 
@@ -188,7 +188,7 @@ async def test_a_start_that_cannot_be_recorded_is_refused(
     assert bool(asked) == (event == "closed")
 
 
-async def test_a_place_that_has_the_yes_already_is_told_that_the_start_was_refused(
+async def test_a_place_that_has_the_approval_already_is_informed_that_the_start_was_refused(
     project: Callable[..., Host],
 ) -> None:
     good, bad = Records(), Records("closed")
@@ -197,7 +197,7 @@ async def test_a_place_that_has_the_yes_already_is_told_that_the_start_was_refus
     assert answers[:2] == ["allow", "deny"]
 
 
-async def test_a_start_that_cannot_be_recorded_goes_on_where_the_host_says_so(
+async def test_a_start_that_cannot_be_recorded_goes_on_if_the_host_sets_it(
     project: Callable[..., Host], caplog: pytest.LogCaptureFixture
 ) -> None:
     records = Records("opened")
@@ -222,24 +222,24 @@ async def test_values_of_a_projects_file_are_in_no_record_and_their_names_are(
     assert LITERAL in asked[-1].headers.values()
     assert LITERAL in str(asked[-1].whole_url)
     assert LITERAL not in json.dumps(records)
-    shown = [one["facts"] for one in records if one["event"] == "opened"]
-    assert shown[0]["env"] == "CHEESE=[redacted]"
-    assert shown[-1]["headers"] == "X-Cheese=[redacted]"
+    displayed = [one["facts"] for one in records if one["event"] == "opened"]
+    assert displayed[0]["env"] == "CHEESE=[redacted]"
+    assert displayed[-1]["headers"] == "X-Cheese=[redacted]"
 
 
 async def test_what_looks_secret_in_a_command_is_left_out_and_a_long_command_is_whole(
     project: Callable[..., Host],
 ) -> None:
     records = Records()
-    folders = [f"/srv/folder-{number}" for number in range(100)]
-    args = ["serve.py", f"--api-key={LITERAL}", KEY, *folders]
+    directories = [f"/srv/folder-{number}" for number in range(100)]
+    args = ["serve.py", f"--api-key={LITERAL}", KEY, *directories]
     await refused(
         project(lambda request: Deny("no"), {"command": "py", "args": args}, audit=records)
     )
     text = json.dumps(records)
     assert LITERAL not in text
     assert KEY not in text
-    assert records[0]["start"].endswith(folders[-1])
+    assert records[0]["start"].endswith(directories[-1])
 
 
 async def test_starts_and_calls_of_a_host_are_one_chain(

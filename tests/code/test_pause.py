@@ -106,7 +106,7 @@ async def paused(world: World, code: str, provider: Provider = CHAT, **options: 
 async def resumed(world: World, paused: Any, provider: Provider = CHAT, **options: Any) -> str:
     async with world.opened() as session:
         kit = provider.toolset(await session.list_tools(), code=True)
-        ((_, said),) = provider.answers(await kit.resume(session, paused, **options))
+        ((_, said),) = provider.replies(await kit.resume(session, paused, **options))
     return without_head(said)
 
 
@@ -197,7 +197,7 @@ async def test_a_yes_for_a_script_and_its_key_are_for_no_other_code(
         async with world.opened() as session:
             kit = provider.toolset(await session.list_tools(), code=True)
             made = await kit.run(session, response, idempotency_prefix="talk")
-        ((_, said),) = provider.answers(made)
+        ((_, said),) = provider.replies(made)
         return without_head(said)
 
     shown, other = "await desk.echo(text='a')", "await desk.echo(text='all of it')"
@@ -259,7 +259,7 @@ async def test_a_pause_that_cannot_be_stored_says_what_ran(
     async with world.opened() as session:
         kit = CHAT.toolset(await session.list_tools(), code=True)
         code = PAY if pays else PAY.splitlines()[1]
-        ((_, said),) = CHAT.answers(
+        ((_, said),) = CHAT.replies(
             await kit.run(session, CHAT.response([("1", "run_code", {"code": code})]))
         )
     assert "waits for a person's approval" in said
@@ -286,7 +286,7 @@ async def test_results_beyond_what_a_pause_may_hold_are_not_held(
         assert held == [None] * 9
         kit = CHAT.toolset(await session.list_tools(), code=True)
         response = CHAT.response([("1", "run_code", {"code": code})])
-        ((_, said),) = CHAT.answers(await kit.run(session, response))
+        ((_, said),) = CHAT.replies(await kit.run(session, response))
     assert "before: result (9 times). They stay done: do not run the script again" in said
     assert "3000" in said
 
@@ -304,12 +304,12 @@ async def test_where_the_state_is_gone_when_a_script_goes_on_nothing_is_run_twic
         kit = CHAT.toolset(await session.list_tools(), code=True)
         state.left = left
         with suppress(StateError):  # which is retryable
-            ((_, said),) = CHAT.answers(await kit.resume(session, pending.paused))
+            ((_, said),) = CHAT.replies(await kit.resume(session, pending.paused))
         state.left = 1_000_000
         if left < 3:  # the record, the claim, the record again
             assert not said
         assert "Nothing was sent" not in said
-        ((_, again),) = CHAT.answers(await kit.resume(session, pending.paused))
+        ((_, again),) = CHAT.replies(await kit.resume(session, pending.paused))
     assert world.ran.count("result") == 1
     assert world.ran.count("echo a") <= 1
     assert "paid 1 EUR" in again
@@ -330,7 +330,7 @@ async def test_of_an_attempt_under_a_key_nothing_is_said_of_earlier_ones(name: s
         response = CHAT.response([("1", shown, given)])
         await kit.run(session, response, idempotency_prefix="p")
         state.left = 0
-        ((_, said),) = CHAT.answers(await kit.run(session, response, idempotency_prefix="p"))
+        ((_, said),) = CHAT.replies(await kit.run(session, response, idempotency_prefix="p"))
     assert said.startswith("This attempt of the call sent nothing, but an earlier one may have run")
     assert world.ran == ["result"]
 
@@ -470,7 +470,7 @@ async def test_a_run_that_is_cancelled_when_it_went_on_repeats_no_call(world: Wo
     world.server.go_on.set()
     async with world.opened(approval=free) as session:
         kit = CHAT.toolset(await session.list_tools(), code=True)
-        ((_, said),) = CHAT.answers(await kit.resume(session, pending.paused))
+        ((_, said),) = CHAT.replies(await kit.resume(session, pending.paused))
     assert world.ran == ["echo a", "echo b", "fail", "result", "wait"]
     assert re.search("OSError: .*It may have run", said)
 
@@ -486,7 +486,7 @@ def test_a_script_goes_on_in_threads_too() -> None:
         with pytest.raises(CallPending) as caught:
             kit.run(session, ANTHROPIC.response([("1", "run_code", {"code": SCRIPT})]))
         queue.decide(caught.value.tickets, Allow(), by="ana")
-        ((_, said),) = ANTHROPIC.answers(kit.resume(session, caught.value.paused))
+        ((_, said),) = ANTHROPIC.replies(kit.resume(session, caught.value.paused))
     assert without_head(said) == DONE
     assert len(server.ran) == 4
 
@@ -499,7 +499,7 @@ async def test_beside_a_script_that_waits_other_calls_are_answered_once(here: Wo
         with pytest.raises(CallPending) as caught:
             await kit.run(session, GEMINI.response(wanted))
         here.decide(caught.value.tickets)
-        said = GEMINI.answers(await kit.resume(session, caught.value.paused))
+        said = GEMINI.replies(await kit.resume(session, caught.value.paused))
     assert without_head(said[0][1]) == DONE
     assert said[1][1].endswith("the disk is full")
     assert here.ran == ["echo a", "echo b", "fail", "fail", "result"]

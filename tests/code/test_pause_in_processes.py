@@ -82,7 +82,7 @@ BOTH = [["length", {"text": "four"}], ["echo", {"text": "granted"}]]
 
 
 def check(folder: Path, messages: Any) -> None:
-    ((_, said),) = CHAT.answers(messages)
+    ((_, said),) = CHAT.replies(messages)
     lines = said.splitlines()[1:]
     assert lines[0] == "4"
     assert "granted" in lines[1]

@@ -47,7 +47,7 @@ async def test_a_search_and_a_description_say_how_a_tool_is_called(provider: Pro
         ("2", "describe_tools", {"names": ["server.create_event", "server.nothing"]}),
         ("3", "search_tools", {"query": "letter mail"}),
     ]
-    found = dict(provider.said(await kit.run(None, provider.response(wanted))))
+    found = dict(provider.raw_replies(await kit.run(None, provider.response(wanted))))
     for id in ("1", "2"):
         assert "class server:" in found[id]
         assert "create_event(*, title: str)" in found[id]
@@ -63,7 +63,7 @@ async def test_a_script_is_run_and_its_output_is_the_answer(provider: Provider) 
         kit = provider.toolset(await session.list_tools(), code=True)
         codes = "print(await desk.echo(text='hi'))\n2", "1 / 0", "", "x = 1", 5, "#" * 100_001
         messages = await kit.run(session, scripts(provider, *codes))
-    answers = [text for _, text in provider.answers(messages)]
+    answers = [text for _, text in provider.replies(messages)]
     assert answers[0].endswith("instructions):\nhi\n2")
     assert "ZeroDivisionError: division by zero" in answers[1]
     assert (
@@ -82,7 +82,7 @@ async def test_a_tool_that_is_always_shown_is_called_as_any_other_and_others_are
         kit = CHAT.toolset(await session.list_tools(), code=True, always=["ec*"])
         assert [one["name"] for one in CHAT.declarations(kit)] == [*OWN, "echo"]
         wanted: list[Wanted] = [("1", "echo", {"text": "x"}), ("2", "fail", {})]
-        said = CHAT.answers(await kit.run(session, CHAT.response(wanted)))
+        said = CHAT.replies(await kit.run(session, CHAT.response(wanted)))
     assert said[0][1].endswith("x")
     assert "Unknown tool 'fail'. Call tools within run_code" in said[1][1]
     assert server.ran == [("echo", {"text": "x"})]
@@ -93,7 +93,7 @@ async def test_a_large_output_is_kept_to_be_read() -> None:
         kit = CHAT.toolset(await session.list_tools(), code=True, large_results="keep")
         assert [one["name"] for one in CHAT.declarations(kit)] == [*OWN, "read_result"]
         response = scripts(CHAT, "print('a' * 3000 + 'needle')")
-        ((_, said),) = CHAT.said(await kit.run(session, response, max_chars=1_000))
+        ((_, said),) = CHAT.raw_replies(await kit.run(session, response, max_chars=1_000))
         assert "read_result" in said
         assert len(said) < 2_000
 
@@ -107,11 +107,11 @@ async def test_the_tools_of_a_host_are_called_by_server() -> None:
     async with Host(servers, approval=allow_all) as host:
         kit = CHAT.toolset(await host.list_tools(), code=True)
         search: list[Wanted] = [("1", "search_tools", {"query": "echo"})]
-        ((_, found),) = CHAT.said(await kit.run(host, CHAT.response(search)))
+        ((_, found),) = CHAT.raw_replies(await kit.run(host, CHAT.response(search)))
         assert "class one:" in found
         other = next(w.rstrip(":") for w in found.split() if w.startswith("the_other_"))
         code = f"print(await one.echo(text='a'))\nprint(await {other}.echo(text='b'))"
-        ((_, said),) = CHAT.answers(await kit.run(host, scripts(CHAT, code)))
+        ((_, said),) = CHAT.replies(await kit.run(host, scripts(CHAT, code)))
     assert said.endswith("a\nb")
     assert (first.ran, second.ran) == ([("echo", {"text": "a"})], [("echo", {"text": "b"})])
 
@@ -119,14 +119,14 @@ async def test_the_tools_of_a_host_are_called_by_server() -> None:
 def test_scripts_are_run_in_threads_too() -> None:
     with sync.connect(MemoryServer(Server()), name="desk", approval=allow_all) as session:
         kit = CHAT.toolset(session.list_tools(), code=True)
-        ((_, said),) = CHAT.answers(kit.run(session, scripts(CHAT, "await desk.echo(text='x')")))
+        ((_, said),) = CHAT.replies(kit.run(session, scripts(CHAT, "await desk.echo(text='x')")))
     assert said.endswith("x")
 
 
 async def test_too_many_scripts_of_one_response_are_not_run() -> None:
     async with opened(Server()) as session:
         kit = CHAT.toolset(await session.list_tools(), code=True)
-        said = CHAT.answers(await kit.run(session, scripts(CHAT, *["1"] * 10)))
+        said = CHAT.replies(await kit.run(session, scripts(CHAT, *["1"] * 10)))
     assert [text.startswith("Nothing was run. At most 8") for _, text in said] == (
         [False] * 8 + [True] * 2
     )

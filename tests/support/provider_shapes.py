@@ -38,9 +38,9 @@ MARKED = re.compile(
 )
 
 
-def unmarked(said: str) -> str:
-    """``said`` without the marks."""
-    return MARKED.sub(lambda found: f"{found['head']}:{found['gap']}{found['text']}", said)
+def unmarked(text: str) -> str:
+    """Return ``text`` without the marks."""
+    return MARKED.sub(lambda found: f"{found['head']}:{found['gap']}{found['text']}", text)
 
 
 Wanted = tuple[str, str, Any]
@@ -53,8 +53,8 @@ class Provider:
     response: Callable[[list[Wanted]], dict[str, Any]]
     schema: Callable[[dict[str, Any]], dict[str, Any]]
     """The schema in one declaration."""
-    said: Callable[[list[dict[str, Any]]], list[tuple[str, str]]]
-    """The id and the text of each answer."""
+    raw_replies: Callable[[list[dict[str, Any]]], list[tuple[str, str]]]
+    """The id and the text of each reply."""
     is_text: bool = False
     """Whether the arguments of a call are JSON text, and no object."""
 
@@ -70,9 +70,9 @@ class Provider:
     def takes_media(self) -> bool:
         return bool(self.module.Toolset.media_types)
 
-    def answers(self, messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    def replies(self, messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
         """The same, without the marks around what a server wrote."""
-        return [(id, unmarked(text)) for id, text in self.said(messages)]
+        return [(id, unmarked(text)) for id, text in self.raw_replies(messages)]
 
     def toolset(self, tools: Any, **options: Any) -> Any:
         return self.module.toolset(tools, **options)
