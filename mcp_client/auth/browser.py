@@ -7,7 +7,7 @@ library's ``webbrowser``, or passed to a function of the host program. It is nev
 
 The redirect reaches a page on this machine (``redirect.py``), or comes from the host's function or
 from the terminal. A person can always paste the address at which the browser ended into the
-terminal, because a started browser does not always show a window (X forwarding, WSL, a container).
+terminal: a started browser does not always show a window (X forwarding, WSL, a container).
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class Browser:
     async def consent(self, step: Consent) -> Redirected:
         """Have the person open the step's URL, and wait for the redirect.
 
-        Raises ``AuthError`` if the URL must not be opened, if there is neither a browser nor a
-        terminal, if the redirect belongs to another login, or after ``seconds``.
+        Raises ``AuthError`` if the URL must not be opened, or there is neither a browser nor a
+        terminal. It is also raised if the redirect belongs to another login, or after ``seconds``.
         """
         attempt = _Attempt(step, self._page)
         try:

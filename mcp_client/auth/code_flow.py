@@ -8,8 +8,8 @@ a plain generator, in the order in which things happen::
 Without a browser, the device flow (RFC 8628) replaces request and redirect.
 
 *Retries.* A client that an earlier login registered may be unknown to the server by now, or may
-have been registered with other scopes; then another client is registered, once. A scope that only
-this flow added may be forbidden for the client; then the login continues without it, once, and
+have been registered with other scopes. Then another client is registered, once. A scope that only
+this flow added may be forbidden for the client. Then the login continues without it, once, and
 later logins leave it out. Nothing else is tried again.
 
 *Checks of the redirect.* ``state`` ties the redirect to the request; ``redirect.read_redirect`` has

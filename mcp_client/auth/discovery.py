@@ -88,7 +88,7 @@ class ServerMetadata:
     at_root: bool = False
     """Whether its own origin published the metadata, in a well-known document at its root."""
     at_path: bool = False
-    """The same, in a well-known document below the issuer's path."""
+    """Whether its own origin published them in a well-known document below the issuer's path."""
     unusable: Mapping[str, str] = field(default_factory=dict)
     """Endpoints in its metadata that must not be used, with the reason."""
 
@@ -167,8 +167,8 @@ def _names_a_place(metadata_url: str, url: str, http_hosts: Collection[str]) -> 
     """Whether the URL in a challenge is one.
 
     A path, ``undefined/...`` and a template that was not filled in are not. Neither is a plain http
-    URL of the server's own host, which a server names if it does not know of the proxy before it
-    that speaks TLS.
+    URL of the server's own host. A server names it if it does not know that a proxy before it
+    uses TLS.
     """
     if not is_url(metadata_url):
         return False

@@ -3,12 +3,12 @@
 They find the authorization server as a login does and then send one token request. None falls back
 to another grant.
 
-*Who sees the secret.* The MCP server names its authorization server, so a hostile one could name
-its own and receive what is meant for another. A secret therefore belongs to one issuer: the one
-that the host gives, or else the first one that was used, which the token store remembers.
+*Who sees the secret.* The MCP server names its authorization server. A hostile MCP server could
+name its own and receive what is meant for another. A secret therefore belongs to one issuer: the
+one that the host gives, or else the first one that was used, which the token store remembers.
 
 *No refresh tokens.* When a token expires the grant is repeated, so that a client that lost access
-gets no further token; a refresh token that a server gives is dropped.
+gets no further token. A refresh token that a server issues is dropped.
 
 RFC 6749 section 4.4, RFC 7523; the MCP extension "OAuth Client Credentials"
 (https://github.com/modelcontextprotocol/ext-auth); SEP-1933;
@@ -95,7 +95,7 @@ def _takes_client_options(init: Init) -> Init:
     """
     signature = inspect.signature(init)
     *own, _ = signature.parameters.values()
-    options = [
+    added = [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
@@ -104,12 +104,12 @@ def _takes_client_options(init: Init) -> Init:
         )
         for name, kind in ClientOptions.__annotations__.items()
     ]
-    signature = signature.replace(parameters=[*own, *options])
+    signature = signature.replace(parameters=[*own, *added])
 
     @functools.wraps(init)
-    def named(*args: Any, **given: Any) -> None:
-        signature.bind(*args, **given)
-        init(*args, **given)
+    def named(*args: Any, **options: Any) -> None:
+        signature.bind(*args, **options)
+        init(*args, **options)
 
     named.__signature__ = signature  # type: ignore[attr-defined]
     return cast(Init, named)

@@ -112,8 +112,8 @@ class Authorization(httpx.Auth):
     def stable_authorization(self, url: str) -> str:
         """Return a text that identifies whose tokens are used for ``url``, equal in every process.
 
-        It names the authorization server, the client that the tokens are issued to, and the person
-        if the tokens are JSON Web Tokens that name one.
+        It names the authorization server and the client that the tokens are issued to. It also
+        names the person, if the tokens are JSON Web Tokens that name one.
         """
         manager = self._managers.get(url)
         return f"{type(self).__name__} {'' if manager is None else manager.issued_to}"
@@ -129,8 +129,8 @@ class Authorization(httpx.Auth):
 
         The token is revoked if the authorization server offers that (RFC 7009), and the stored
         token and client registration are deleted in any case. The next request of a session logs
-        in again; so does another MCP server that uses the same registration, when its token
-        expires, if that registration has a client secret. Returns whether the authorization server
+        in again. So does another MCP server that uses the same registration with a client secret,
+        when its token expires. Returns whether the authorization server
         confirmed the revocation. Raises ``ConfigError`` if the store cannot be used.
         """
         return await self._manager(url).log_out()

@@ -38,13 +38,13 @@ class OAuth(Authorization):
     deletes a token.
 
     With ``device="auto"`` the person logs in on another device (RFC 8628) if no browser can be
-    opened here (``headless``, SSH, no display) and the authorization server offers it. The address
+    opened here (``headless``, SSH, no display). The authorization server must offer it. The address
     and a code to type there are shown at the terminal, or passed to ``on_device``. During a login
     the clocks of the session are paused; ``Timeouts(approval=...)`` limits the wait. Logins of one
     person at the same authorization server take turns.
 
     A login is refused before a page is opened if the login page and the token endpoint do not
-    belong together, because a hostile server could obtain a login at another server this way.
+    belong together: a hostile server could obtain a login at another server this way.
     ``mcp_client.auth.one_issuer`` has the rule. If you trust an authorization server that is
     refused, give its ``issuer``: its metadata are then trusted.
 

@@ -14,8 +14,8 @@ hostile token endpoint, which redeems them at the honest server.
   A well-known document below the issuer's path counts for endpoints below that path only.
 - The host named the issuer: ``OAuth(issuer=...)``.
 
-The rule applies to the code (login page, token endpoint), the device code, the secret of a client
-that is registered dynamically, and tokens that are revoked. For the code alone, ``iss`` is an
+The rule applies to the code (login page, token endpoint), the device code, the secret of a
+dynamically registered client, and tokens that are revoked. For the code alone, ``iss`` is an
 alternative (RFC 9207). If the server promises it or the host requires it, the redirect of an honest
 server is refused before the code is sent. The device flow has no redirect, and so no ``iss``.
 

@@ -1,10 +1,14 @@
 """The end of a login: a page on this machine to which the browser is redirected.
 
 Any program on this machine and any page in the browser can request it as well. It therefore accepts
-one request only: a GET of its own path, with its own ``Host`` (a foreign name that was made to
-resolve to this machine has another one), with the ``state`` of this login, and with either a code
-or an error, each once. Every other request is refused and changes nothing. The pages shown contain
-nothing of the request, run no scripts and are not cached.
+one request only: a GET of its own path with all of these:
+
+- its own ``Host``: a foreign name that was made to resolve to this machine has another one
+- the ``state`` of this login
+- either a code or an error, each once
+
+Every other request is refused and changes nothing. The pages contain nothing of the request, run no
+scripts and are not cached.
 
 Connections that send nothing are cheap to open, for any program here. So none has to wait for
 another: beyond a limit the oldest is closed, and a browser sends its request at once.

@@ -125,10 +125,10 @@ def known_client(
     if client.metadata_url is not None and server.supports_client_documents:
         return Registration(client.metadata_url, issuer=server.issuer)
     issuer = server.issuer
-    kept: Registration | None = yield InStore(lambda store: store.load_registration(issuer))
-    if kept is None or kept.issuer != server.issuer or not kept.usable(now):
+    stored: Registration | None = yield InStore(lambda store: store.load_registration(issuer))
+    if stored is None or stored.issuer != server.issuer or not stored.usable(now):
         return None
-    return kept if kept.may_request(scopes) else None
+    return stored if stored.may_request(scopes) else None
 
 
 def identify(

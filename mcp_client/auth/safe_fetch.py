@@ -1,15 +1,15 @@
 """Send the requests of an authorization flow, and only to addresses that may be used.
 
 The URLs come from documents of untrusted servers, so each is checked here before anything is sent,
-and again after each redirect. A name is resolved once, all of its addresses must be of an allowed
-kind, and the connection is made to one of exactly these addresses, with the name used for TLS and
-the ``Host`` header; a DNS answer that changes a moment later has no effect. Public addresses are
-allowed. An address inside this machine or its network is allowed only if the MCP server itself has
-an address of the same kind, or if the host named that origin.
+and again after each redirect. A name is resolved once, and all of its addresses must be of an
+allowed kind. The connection is made to one of exactly these addresses, with the name used for TLS
+and the ``Host`` header. A DNS response that changes a moment later has no effect. Public addresses
+are allowed. An address inside this machine or its network needs a reason: the MCP server itself has
+an address of the same kind, or the host named that origin.
 
-What cannot be checked: a proxy of the environment resolves names itself, and so does a ``client``
-of the host. Then the text of the URL is checked, and the result of a lookup here if there is one,
-but not the address that is connected to.
+A proxy of the environment resolves names itself, and so does a ``client`` of the host. Then only
+the text of the URL is checked, and the result of a lookup here if there is one. The address that is
+connected to cannot be checked.
 
 Each request has a connection of its own. They are few, and a connection made for one name must not
 serve another name with the same address.
@@ -426,8 +426,8 @@ def is_url(text: str) -> bool:
 def refused_url(url: str, http_hosts: Collection[str] = ()) -> str | None:
     """Return the reason why nothing may be sent to ``url``, judging by its text; else None.
 
-    A URL must be https, or http to this machine or to one of ``http_hosts``, must have a host, and
-    must have no user name or password. The reason quotes the URL without its query.
+    A URL must be https, or http to this machine or to one of ``http_hosts``. It must have a host,
+    and no user name or password. The reason quotes the URL without its query.
     """
     if not isinstance(url, str):
         return "it is not a string"

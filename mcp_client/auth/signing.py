@@ -1,11 +1,11 @@
 """Private keys, and DPoP (RFC 9449): a request proves possession of the key of its token.
 
-Keys are read, generated and used with PyJWT and cryptography (the extra ``auth``), both of which
-are imported when the first key is needed, and only here. Keys do not appear in reprs or errors.
+Keys are read, generated and used with PyJWT and cryptography (the extra ``auth``). Both are
+imported when the first key is needed, and only here. Keys do not appear in reprs or errors.
 
 A ``Prover`` is one key and the nonces that servers asked for. Nonces of the authorization server
-and of the MCP server are stored apart even if both have the same origin, because each accepts only
-its own. The key is stored with the token: the token cannot be used without it.
+and of the MCP server are stored apart, even for one origin, because each accepts only its own. The
+key is stored with the token: the token cannot be used without it.
 """
 
 from __future__ import annotations

@@ -5,10 +5,11 @@ the others join it. The task belongs to none of them, and is cancelled only when
 While a person is asked, the clocks of all who wait are paused.
 
 A rotating refresh token can be used once; using it twice ends the grant. So a process that
-refreshes (``refresh_once``) puts a mark into the store, checks again whether the token has just
-been refreshed, sends the request, stores the new token and removes the mark. It holds no lock
-during the request. A process that finds another's mark waits for the new token. It refreshes itself
-if the mark becomes void: the other has ended, or has taken longer than a request can take.
+refreshes (``refresh_once``) first puts a mark into the store, and checks again whether the token
+has just been refreshed. It sends the request, stores the new token and removes the mark. It holds
+no lock during the request. A process that finds another's mark waits for the new token. It
+refreshes itself if the mark becomes void: the other has ended, or has taken longer than a request
+can take.
 """
 
 from __future__ import annotations

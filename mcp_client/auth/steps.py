@@ -24,8 +24,8 @@ a flow yields           which means                              and is sent
 The user needs these words to find the cause, so errors quote up to 300 characters of them, in one
 line. A provider may repeat secrets that it was sent, or include a token. Only members of JSON that
 hold words for people are used, and what looks like a credential is hidden. Text in a response of
-success is not quoted at all, because it may be a token, and of its JSON only members about an
-error.
+success is not quoted at all, because it may be a token. Of its JSON only members about an error
+are quoted.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Consent:
     redirect_uri: str
     state: str = field(repr=False)
     server: str
-    kept: Registration | None = None
+    registration: Registration | None = None
     """The client this login uses, if it was registered in an earlier run. It is not used for
     another login if this one ends without a redirect: the server may have forgotten it."""
 
@@ -216,8 +216,8 @@ class AskHost:
         Raises ``AuthError`` if the function raises or does not return a text.
         """
         try:
-            given = self.source()
-            text = await given if inspect.isawaitable(given) else given
+            returned = self.source()
+            text = await returned if inspect.isawaitable(returned) else returned
         except McpError:
             raise
         except Exception as error:

@@ -6,10 +6,10 @@ OAuth(store=KeyringTokens())                 # needs mcp-client-host[keyring]
 OAuth(store=TokenStore(state))               # a State of yours; the same as state.tokens
 ```
 
-A token file must be protected like a password. It has mode 0600, its directory must not be
-writable by others, both must belong to the user, and neither may be a symbolic link; otherwise it
-is refused, because another user may have read or placed it. (On Windows, only links are refused:
-a file is as private as its directory.) See ``runtime.json_file``.
+A token file must be protected like a password. It has mode 0600, and its directory must not be
+writable by others. Both must belong to the user, and neither may be a symbolic link. Otherwise the
+file is refused, because another user may have read or placed it. (On Windows, only links are
+refused: a file is as private as its directory.) See ``runtime.json_file``.
 
 In the system's keyring (the extra ``keyring``) each token is an entry of its own. The marks by
 which processes take turns at refreshing, which are not secret, are stored in a file.
@@ -193,8 +193,8 @@ class FileTokens(TokenStore):
 
     ``path`` is ``mcp-client/tokens.json`` under ``$XDG_DATA_HOME`` or ``~/.local/share`` unless
     given; its directory is created if it is missing. Every method raises ``ConfigError``, and
-    changes nothing, if others can read or write the file or write to its directory, if either
-    belongs to another user, or if the file is not a token file.
+    changes nothing, if others can read or write the file or write to its directory. The same
+    applies if either belongs to another user, or if the file is not a token file.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:

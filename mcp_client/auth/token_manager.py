@@ -456,10 +456,10 @@ class _Person:
         try:
             return await self.browser.consent(step)
         except BaseException:
-            if step.kept is not None:
+            if step.registration is not None:
                 # The person may have seen an error page about an unknown client.
                 with anyio.move_on_after(_CLEANUP_SECONDS, shield=True):
-                    await self.store.save_registration(replace(step.kept, doubtful=True))
+                    await self.store.save_registration(replace(step.registration, doubtful=True))
             raise
 
 

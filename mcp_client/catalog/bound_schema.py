@@ -4,8 +4,8 @@ Only arguments are removed, not members of their values, and calls are validated
 server's own schema. The shown schema never accepts less than the tool does: options that may differ
 in an argument that is not shown are no longer exclusive, and a condition about it is removed.
 
-A JSON Schema (2020-12, draft-07) describes a value in itself, in the schemas that it applies to the
-same value (``allOf`` and similar), and in the targets of their ``$ref``.
+A JSON Schema (2020-12, draft-07) describes a value in three places: in itself, in the schemas that
+it applies to the same value (``allOf`` and similar), and in the targets of their ``$ref``.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Drift:
         return "\n".join(lines)
 
     def findings(self, file: str) -> tuple[Finding, ...]:
-        """The same for a person to look at; ``file`` is the name of the lock file."""
+        """Return the differences as findings; ``file`` is the name of the lock file."""
         if self.kind == "new":
             text = f"this tool is not in {file}: it came after the file was written"
             return (Finding("not_pinned", text, "tool"),)

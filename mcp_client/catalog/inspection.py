@@ -1,9 +1,14 @@
 """Findings: what a person should look at before trusting a tool.
 
-They are hints, not proof. They name what has been used in attacks before: characters that a model
-reads and a person does not see, escape sequences that a terminal obeys, text that gives the model
-orders, names that resemble other names. A tool without findings may be hostile, and one with
-findings harmless. Nothing is rejected for a finding.
+Findings are hints, not proof. They name what has been used in attacks before:
+
+- characters that a model reads and a person does not see
+- escape sequences that a terminal obeys
+- text that tries to instruct the model
+- names that resemble other names
+
+A tool without findings may be hostile, and one with findings harmless. Nothing is rejected for a
+finding.
 
 Every sentence is safe to show: what it quotes went through ``safe_text``.
 """
@@ -186,7 +191,7 @@ _MAX_COMPARED_CHARS = 256
 
 
 def _look(name: str) -> bytes:
-    """The same for names that look alike."""
+    """Return bytes that are equal for names that look alike."""
     name = name[:_MAX_COMPARED_CHARS]
     if not name.isascii():
         name = unicodedata.normalize("NFKD", name)
@@ -204,7 +209,7 @@ class LookAlikes:
     def __init__(self) -> None:
         self._first: dict[bytes, str] = {}
         self.found: dict[str, str] = {}
-        """By name, another of the names added that it can be taken for."""
+        """Another added name that each name can be taken for."""
 
     def add(self, names: Sequence[str]) -> None:
         """Add the names of a list."""

@@ -292,7 +292,7 @@ def uri_of(uri: object) -> str:
 
 
 def _not_found(error: ServerError, uri: str) -> ServerError:
-    """The same error, naming the resource that was not found.
+    """Return the error with the name of the resource that was not found.
 
     -32002 has no other meaning; -32602 has, unless the error's data names the URI (2026-07-28).
     """

@@ -80,7 +80,7 @@ class Freshness(NamedTuple):
     private: bool = False
     """Whether it is for one authorization alone (``cacheScope``)."""
     changes: int = -1
-    """How many changes were known when the fetch began."""
+    """The number of changes that were known when the fetch began."""
     epoch: int | None = None
     """Since when a change would have been received; None if none would."""
     fetched_at: float = -math.inf
@@ -227,7 +227,7 @@ class PagedCache(ABC, Generic[L]):
             self._use()
             return self._list
         if not refresh and self._list is not None:
-            self._use()  # it may then be told of changes, instead of asking again
+            self._use()  # it may then be notified of changes, instead of asking again
         loads, failures = self._loads, self._failure[0]
         async with self._turn:
             # A task that waited here while another fetched takes what that fetch brought, unless
@@ -301,7 +301,7 @@ class PagedCache(ABC, Generic[L]):
             changes=changes,
             epoch=epoch,
             fetched_at=self._now(),
-            # Several: it is not known for whom it was fetched, so it is not kept.
+            # Several: it is not known for whom it was fetched, so it is not stored.
             fetched_as=sent_as.pop() if len(sent_as) == 1 else object(),
         )
         self._loads += 1
@@ -410,7 +410,7 @@ def _digest_of(entries: list[Any]) -> bytes | None:
     import hashlib  # imported here because it loads OpenSSL
 
     try:
-        # A third of the time of json.dumps. Versions above 2 tell which objects are shared, too.
+        # A third of the time of json.dumps. Versions above 2 mark shared objects, too.
         return hashlib.sha256(marshal.dumps(entries, 2)).digest()
     except ValueError:  # it is nested too deeply
         return None
@@ -420,7 +420,7 @@ class _Fetched(NamedTuple):
     entries: list[Any]
     freshness: Freshness
     findings: tuple[Finding, ...]
-    """How the pages deviate from the specification."""
+    """The deviations of the pages from the specification."""
     meta: Mapping[str, Any] = FrozenObject()
     """``_meta`` of the first page."""
 
@@ -437,7 +437,7 @@ class PagedEntries(PagedCache[Listed[T]]):
     """A list whose entries do not depend on each other: resources, their templates, prompts.
 
     ``read`` makes an entry, of a server of this name and origin, or raises ``ValueError`` with what
-    is wrong with it. Where two have the same key the first one counts: between two pages a list may
+    is wrong with it. If two have the same key the first one counts: between two pages a list may
     move.
     """
 

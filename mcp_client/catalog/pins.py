@@ -101,7 +101,7 @@ class _Entry:
 
     tools: dict[str, Pin] | None = None
     skills: dict[str, Any] | None = None
-    """By URI, each as ``pinned`` returns it."""
+    """The entries of skills by URI, each as ``pinned`` returns it."""
     identity: str | None = None
     """A keyed digest of the server's address, if it is the same on every machine."""
     instructions: str | None = None
@@ -163,8 +163,8 @@ class Pins:
         """Take ``where``, the path of the file or a ``State``, which is read when needed.
 
         Raises ``ConfigError`` for an unknown policy. With ``create=False`` nothing is pinned on
-        first use: a file that is missing, or has no server, is a ``ConfigError`` when connecting,
-        and the tools of a server it does not have are drift.
+        first use. Connecting then raises ``ConfigError`` for a file that is missing or has no
+        server, and the tools of a server it does not have are drift.
         """
         if policy not in ("ask", "refuse", "accept"):
             raise ConfigError(f"Pins(policy={policy!r}): give 'ask', 'refuse' or 'accept'")

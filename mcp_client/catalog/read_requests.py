@@ -1,8 +1,8 @@
 """Requests that only read: pages of lists, contents, prompts, completions.
 
-A request that only reads may be repeated: it is sent a second time, on a new connection, if the
-first one was lost or if the server had ended the session (2025-11-25 ``basic/transports``,
-session management).
+A request that only reads may be repeated. It is sent a second time, on a new connection, if the
+first one was lost or the server had ended the session (2025-11-25 ``basic/transports``, session
+management).
 
 A cursor is the only sign that a list continues (2026-07-28 ``server/utilities/pagination``). Some
 servers return a page again, or an old cursor. Both mean that there are no more entries.
@@ -154,11 +154,11 @@ class Ends:
 
     def __init__(self, noun: str) -> None:
         self.findings: tuple[Finding, ...] = ()
-        """How the pages deviate from the specification."""
+        """The deviations of the pages from the specification."""
         self._noun = noun
         self._cursors: set[str | float] = set()
         self._pages: dict[Any, list[Any]] = {}
-        """By what their first entry goes by."""
+        """The entries of each page, by the names of its first entry."""
 
     def note(self, what: str) -> None:
         """Add a finding, once."""

@@ -94,8 +94,8 @@ class ToolResult:
     def text(self) -> str:
         """All content as text for a model; what is not text is named in brackets, never omitted.
 
-        Of a result without content, that is the structured content as JSON, which servers should
-        repeat as text (2026-07-28 ``server/tools``, structured content) and not all do.
+        The text of a result without content is the structured content as JSON. Servers should
+        repeat it as text (2026-07-28 ``server/tools``, structured content), and not all do.
         """
         if not self.content and self.structured_content is not None:
             return json.dumps(self.structured_content, ensure_ascii=False)

@@ -7,12 +7,12 @@ that was fetched before is used again, and the server declares change notificati
 the host's own tasks, and ends with its connection.
 
 Notifications that were sent while no stream was open are lost. So opening one counts as a change if
-an earlier stream was lost or a watch is open, and otherwise for lists that are no longer fresh. A
-stream that is lost, ended or cancelled by the server is opened again after a pause that doubles,
-with jitter, until a stream lasts for some seconds or brings a change. A stream that is refused
-without a login is requested again once a person has logged in, or after an hour, because the
+an earlier stream was lost or a watch is open. Otherwise it counts for lists that are no longer
+fresh. A stream that is lost, ended or cancelled by the server is opened again after a pause. The
+pause doubles, with jitter, until a stream lasts for some seconds or brings a change. A stream that
+is refused without a login is requested again once a person has logged in, or after an hour: the
 request may begin a login that no caller waits for. A server that does not know the method, or does
-not acknowledge the request, is not asked again on the same connection; its lists are then fresh for
+not acknowledge the request, is not asked again on the same connection. Its lists are then fresh for
 their ``ttlMs`` only.
 
 Each topic has a stream of its own, which the specification allows, so that opening one does not
@@ -103,7 +103,7 @@ class Subscription(ABC):
         self.notifier: Notifier = Notifier()
         """The notifier of opened and lost streams and connections, and of changes of the topic."""
         self.fault: McpError | None = None
-        """Why the last attempt to subscribe failed."""
+        """The reason why the last attempt to subscribe failed."""
         self.closed: bool = False
 
     @abstractmethod
@@ -133,7 +133,7 @@ class Subscription(ABC):
         return connection.transport.notification_epoch
 
     def connected(self, connection: RpcConnection) -> None:
-        """There is a new connection: subscribe on it to what is still needed."""
+        """Subscribe on a new connection to what is still needed."""
         self._stop()
         self._connection = connection
         capabilities = connection.era.server.capabilities

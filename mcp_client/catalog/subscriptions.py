@@ -1,7 +1,7 @@
 """The subscriptions of one session, in either era.
 
-Each kind of list (tools, prompts, resources with their templates) has one, and so has each resource
-that is watched, for as long as it is. In the stateless era a subscription to a resource is a stream
+Each kind of list (tools, prompts, resources with their templates) has one. Each watched resource
+has one as long as it is watched. In the stateless era a subscription to a resource is a stream
 of its own, see ``subscription``. In the handshake era it is begun with ``resources/subscribe`` and
 ended with ``resources/unsubscribe`` (2025-11-25 ``server/resources``, subscriptions), and begun
 again on each new connection.
@@ -52,7 +52,7 @@ class Subscriptions:
         return added
 
     def connected(self, connection: RpcConnection) -> None:
-        """There is a new connection. What was listed on an earlier one may have changed."""
+        """Subscribe on a new connection. Lists of an earlier one may have changed."""
         self._connection = connection
         for subscription in self._lists:
             if connection.generation > 1:
@@ -62,12 +62,15 @@ class Subscriptions:
             watched.connected(connection)
 
     def lost(self) -> None:
-        """The connection was lost, or may have been: who next waits for changes replaces it."""
+        """Note that the connection was lost, or may have been.
+
+        The next wait for changes replaces it.
+        """
         for subscription in self._all():
             subscription.lost()
 
     def missed(self) -> None:
-        """Notifications that come on no stream of a subscription may have been lost."""
+        """Note that notifications outside a subscription stream may have been lost."""
         for subscription in self._all():
             subscription.missed()
 
@@ -123,7 +126,7 @@ class ResourceSubscription(Subscription):
         self._was_open = False
         self._request_timeouts = timeouts.for_connecting()
         self._subscribed = False
-        """By request, on the present connection."""
+        """Whether it subscribed by request, on the present connection."""
         self._on_update: set[Callable[[ResourceUpdate], None]] = set()
 
     @property

@@ -4,11 +4,11 @@
 privately; attributes are copies, so that changing one does not change the definition in force.
 
 The fingerprint is over the members that a person or a model reads, that a call is checked against,
-or that decide who may make it and how: ``name``, ``title``, ``description``, both schemas,
-``annotations``, ``execution`` (2025-11-25 ``server/tools``), and of ``_meta`` what the extension
-for apps uses (2026-01-26 ``apps``). A member that is null, and empty annotations, count as missing.
-No interface of this package shows icons, so they may differ between two lists, as may the rest of
-``_meta`` and unknown members.
+or that decide who may make it and how. They are ``name``, ``title``, ``description``, both schemas,
+``annotations``, ``execution`` (2025-11-25 ``server/tools``), and the part of ``_meta`` that the
+extension for apps uses (2026-01-26 ``apps``). A member that is null, and empty annotations, count
+as missing. No interface of this package shows icons, so they may differ between two lists, as may
+the rest of ``_meta`` and unknown members.
 """
 
 from __future__ import annotations
@@ -325,8 +325,8 @@ def fingerprinted(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a definition that the fingerprint covers."""
     found = {k: definition[k] for k in _MEMBERS if definition.get(k) is not None}
     for member in ("annotations", "execution"):  # without empty members
-        if type(said := found.get(member)) is dict:
-            found[member] = {k: value for k, value in said.items() if value is not None}
+        if type(declared := found.get(member)) is dict:
+            found[member] = {k: value for k, value in declared.items() if value is not None}
             if not found[member]:
                 del found[member]
     meta = definition.get("_meta")

@@ -1,8 +1,8 @@
 """Search for a tool among thousands: BM25 over the definitions of the tools.
 
-``ToolIndex`` contains the tools of one list and ranks them for a query with Okapi BM25 (k1 1.2,
-b 0.75) over one text for each tool. The words of the name count four times, those of the title, the
-parameters' names and the server's name twice, and those of the description once.
+``ToolIndex`` contains the tools of one list and ranks them for a query. It uses Okapi BM25 (k1 1.2,
+b 0.75) over one text for each tool. The words of the name count four times, and those of the
+description once. The words of the title, the parameters' names and the server's name count twice.
 
 The order depends only on the tools in the index: tools with equal scores are in the order of their
 qualified names.
@@ -11,8 +11,8 @@ Indexing 20,000 tools takes 0.4 seconds. ``ToolSearch``, which searches the list
 host, does it in slices of a millisecond or two, between which other tasks run.
 
 Texts are from servers. The indexed length of each is limited, so that a server cannot make the
-index large. A repeated word counts once for a name and at most four times for a description, and
-the text becomes longer, so repetition does not move a server's tools to the front.
+index large. A repeated word counts once for a name and at most four times for a description. The
+text becomes longer as well, so repetition does not move a server's tools to the front.
 
 Words are those of names in any style of writing, of prose, and of scripts without spaces:
 ``readFileV2``, ``read_file-v2`` and "Read files, v2" all contain *read*, *file*, *v* and *2*. A
@@ -66,7 +66,7 @@ _K1, _B = 1.2, 0.75
 _NAME, _SERVER, _TITLE, _PARAMETER = 4, 2, 2, 2
 """The weight of a word by its place; in a description a word counts as often as it occurs."""
 _MAX_COUNTED = 4
-"""How often a word of a description counts at most."""
+"""The maximum number of times that a word of a description counts."""
 _COUNTS = 16
 """A word counts less often than this, all in all."""
 _MAX_TITLE_CHARS, _MAX_DESCRIPTION_CHARS = 256, 4_000

@@ -71,7 +71,7 @@ class Hints:
     def source(self) -> dict[str, HintSource]:
         """The source of each value: "server", "assumed" or "contradiction".
 
-        "server" is a hint of a trusted server; "assumed" is the worst case without such a hint;
+        "server" is a hint of a trusted server. "assumed" is the worst case without such a hint.
         "contradiction" is the worst case because the hints contradict each other.
         """
         return {

@@ -131,7 +131,7 @@ class Catalog(PagedCache[ToolList]):
         return self._named(name, await self._current(refresh=refresh))
 
     async def find_current(self, name: str) -> Tool:
-        """The same, of a list that is fetched again if it may be out of date."""
+        """The definition of ``name`` in a list that is fetched again if it may be out of date."""
         return self._named(name, await self._current(refresh=False))
 
     def _named(self, name: str, tools: ToolList) -> Tool:
@@ -231,7 +231,7 @@ class Catalog(PagedCache[ToolList]):
         return before.fingerprint == tool.fingerprint
 
     async def _faults(self, found: list[Any], names: list[str]) -> dict[int, Fault]:
-        """Why definitions cannot be used, by their position in the list."""
+        """Return why definitions cannot be used, by their position in the list."""
         faults: dict[int, Fault] = {}
         counts = Counter(names)
         transport = self._requests.connection.transport
@@ -295,7 +295,10 @@ def _name(definition: Any) -> str:
 
 
 def _fault(definition: Any, name: str, count: int) -> Fault | None:
-    """Why a definition cannot be used, or None. A schema that cannot be judged is a finding."""
+    """Return why a definition cannot be used, or None.
+
+    A schema that cannot be judged is a finding.
+    """
     if type(definition) is not dict:
         return "it is not a JSON object", "invalid"
     if not name or name.isspace():

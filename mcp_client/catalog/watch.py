@@ -82,7 +82,7 @@ class ListWatch(Watch[C]):
         self._before: Listed[Any] | None = listing.known
         self._is_watching = False
         if self._before is None:
-            listing.when_fetched(self._compare_with)  # whoever fetches it
+            listing.when_fetched(self._compare_with)  # by any task
             self._subscription.spawn(self._fetch_in_time)
 
     @property

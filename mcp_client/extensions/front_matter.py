@@ -6,10 +6,14 @@ otherwise than by the server's YAML library, and not that everything is parsed.
 
 PyYAML (extra ``skills``) divides the text into events; it makes no object of it. The meaning of
 plain text is the core schema of YAML 1.2, and not PyYAML's 1.1: null, true and false, integers and
-floats; everything else is text, also ``yes`` and ``2026-01-01``. These are refused: anchors,
-aliases, tags, merge keys, keys that are not text, duplicate keys, several documents, directives,
-indentation indicators, flow mappings and sequences over several lines, numbers that JSON does not
-have, control characters and Unicode's line breaks. Tests compare it with the npm package ``yaml``:
+floats; everything else is text, also ``yes`` and ``2026-01-01``. These are refused:
+
+- anchors, aliases, tags, directives, several documents
+- merge keys, keys that are not text, duplicate keys
+- indentation indicators, flow mappings and sequences over several lines
+- numbers that JSON does not have, control characters and Unicode's line breaks
+
+Tests compare it with the npm package ``yaml``:
 both parse every accepted text alike. A text that PyYAML accepts is refused if ``yaml`` rejects it
 or parses it otherwise.
 

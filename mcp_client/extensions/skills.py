@@ -4,11 +4,15 @@
 a model; its SKILL.md comes first. The server's entry of a skill names every file with size and
 digest.
 
-Loading has these steps, and stops at the first one that fails: the entry is checked and within the
-limits -> the audit entry is opened -> pins and approval -> SKILL.md is read -> its size, its
-digest, its front matter field by field -> the skill is returned. Nothing is read before an
-approval. Other files are read when they are requested. Each is compared with the approved entry. A
-file that the entry does not list is refused before the server is asked.
+Loading has these steps, and stops at the first one that fails:
+
+1. The entry is checked and within the limits.
+2. The audit entry is opened.
+3. Pins and approval.
+4. SKILL.md is read, and its size, digest and front matter are compared field by field.
+
+Nothing is read before an approval. Other files are read when they are requested. Each is compared
+with the approved entry. A file that the entry does not list is refused before the server is asked.
 
 A digest that matches proves that the server sends what it announced, and nothing about whether that
 can be trusted. Dynamic content has no digests: then no decision is remembered, and what is read

@@ -151,9 +151,10 @@ class TaskRun:
     async def wait(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> Any:
         """Return the result of the call, as the server sends it.
 
-        Raises ``ServerError`` if the task failed; ``OutcomeUnknown`` if it was cancelled or is no
-        longer known, ``CallTimeout`` and ``ConnectionLost`` among them; ``ProtocolViolation`` for a
-        response that breaks the specification; ``Unanswered``. None has the task's id.
+        Raises ``ServerError`` if the task failed. Raises ``OutcomeUnknown`` if it was cancelled or
+        is no longer known, ``CallTimeout`` and ``ConnectionLost`` among them. Raises
+        ``ProtocolViolation`` for a response that breaks the specification, and ``Unanswered``. No
+        error has the task's id.
         """
         polls = replace(
             options, repeatable=True, progress=False, on_progress=None, mirrors=(), withdraws=False

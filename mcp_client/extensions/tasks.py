@@ -136,7 +136,7 @@ class TaskCalls:
                 self._dispatcher.task_progress.pop(run.token, None)
 
     async def ensure_connected(self) -> RpcConnection:
-        """Return the connection, and connect first if there is none."""
+        """Return the connection, after connecting if necessary."""
         return await self._connection.ensure_connected()
 
     async def aclose(self) -> None:
@@ -293,9 +293,9 @@ class Task:
 
         The other session needs the same server and authorization, in this process, or in another
         one that has the same state. The dict has the task's id, the digest of the tool's definition
-        as approved, the server's identity, and the call's ``context`` and ``tag``; no credential,
-        no argument and no result. Nothing in it can be changed: it is under a MAC. Of a tool that
-        completed at once store the result instead.
+        as approved, the server's identity, and the call's ``context`` and ``tag``. It has no
+        credential, no argument and no result. Nothing in it can be changed: it is under a MAC. Of a
+        tool that completed at once store the result instead.
         """
         return self._saved()
 

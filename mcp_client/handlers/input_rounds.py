@@ -68,12 +68,12 @@ class InputRequiredLoop:
             parsed = await rpc.request(method, fields, timeouts, options)
             if isinstance(parsed, InputRequired):
                 asked = InputRequest(method, fields, timeouts, options, started)
-                parsed = await self.answer(parsed, rpc, asked)
+                parsed = await self.supply_input(parsed, rpc, asked)
             return parsed.result
         except ServerError as error:
             raise await self.explained(error, rpc.era) from None
 
-    async def answer(
+    async def supply_input(
         self,
         parsed: InputRequired,
         rpc: RpcConnection,
@@ -89,7 +89,7 @@ class InputRequiredLoop:
         for _ in range(1, self._limits.rounds):
             asked_at = rpc.now()
             with asking():
-                answers = await self._dispatcher.respond_to_round(rpc.era, parsed, call)
+                responses = await self._dispatcher.respond_to_round(rpc.era, parsed, call)
             request.paused += rpc.now() - asked_at
             await stop_if_cancelled(options.cancel, options.cancel_requests)
             spent = rpc.now() - request.started - request.paused
@@ -100,7 +100,7 @@ class InputRequiredLoop:
                     "timeout); the call may have run",
                     clock=clock,
                 )
-            members, left = {**fields, **answers}, timeouts.after(spent)
+            members, left = {**fields, **responses}, timeouts.after(spent)
             try:
                 again = await rpc.request(method, members, left, options)
             except ConnectError as error:

@@ -1,8 +1,8 @@
 """The parser of a server's requests, and the encoder of responses. Nothing here waits.
 
 Every request is checked against the capabilities declared for the agreed revision before a handler
-gets it, and every response against the request before it is sent. Error codes: 2025-11-25
-``client/elicitation``, ``client/sampling`` and ``client/roots``, error handling.
+receives it. Every response is checked against the request before it is sent. Error codes:
+2025-11-25 ``client/elicitation``, ``client/sampling`` and ``client/roots``, error handling.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a server offers besides tools, as it lists and sends it: resources, prompts, completions.
+"""The offers of a server besides tools, as it lists and sends it: resources, prompts, completions.
 
 All values are frozen. ``from_wire`` raises ``ValueError`` with the reason why an entry is rejected;
 optional members of a wrong type are None.

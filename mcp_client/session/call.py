@@ -436,7 +436,7 @@ class Caller:
                 return parsed.result
             asked = InputRequest(method, fields, timeouts, options, started)
             if isinstance(parsed, InputRequired):
-                parsed = await self._rounds.answer(parsed, rpc, asked, approved)
+                parsed = await self._rounds.supply_input(parsed, rpc, asked, approved)
             if isinstance(parsed, Complete):
                 return parsed.result
             run = call.run = self._tasks().begin(parsed.result, approved, options.ids or [])
