@@ -35,7 +35,7 @@ CODE_LINES = {
     "protocol": 2831,  # the newest revision of one era; a frame is freed before its values
     "runtime": 3800,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1075,  # options as in approval
-    "session": 2884,  # the log of a server came from "handlers"; calls wait their turn
+    "session": 2866,  # the log of a server came from "handlers"; calls wait their turn
     "state": 1164,  # the rows of the journal have a type; FileState in a file of its own
     "stubs": 190,
     "sync": 339,  # one import more, of "config"; session_id, server_response

@@ -11,10 +11,8 @@
     tool_validation.py  arguments and results against the tool's schemas
     binding.py          ``bind=``: arguments that the host sets
     journal.py          calls with an ``idempotency_key``
-    facts.py            the facts of a session and of its server
-    task_handles.py     ``start_tool`` and ``resume_task``
-    saved_task.py       the contents of ``task.to_json()``
-    library.py          resources, prompts, completion and skills
+    started_tasks.py    ``start_tool`` and ``resume_task``, and the contents of ``task.to_json()``
+    library.py          facts of a session, resources, prompts, completion and skills
     server_messages.py  messages that a server sends on its own, and its log
 """
 

@@ -7,6 +7,7 @@ that became a task.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
     from ..connection.rpc import Traffic
     from ..extensions.task_run import TaskRun
     from ..validation.strictness import Strictness
-    from .journal import KeyedCall
 
-__all__ = ["Attempt", "Attempts", "CallSpec", "CallState", "InForce", "Observer", "Outcome"]
-__all__ += ["StartedCall", "changes", "is_task", "not_fetched", "not_for", "was_out_of_date"]
+__all__ = ["Attempt", "Attempts", "CallSpec", "CallState", "InForce", "KeyObserver", "Observer"]
+__all__ += ["Outcome", "StartedCall", "changes", "is_task", "not_fetched", "not_for"]
+__all__ += ["was_out_of_date"]
 
 _UNAVAILABLE = 503
 
@@ -94,7 +95,7 @@ class CallState:
     """Whether a task is returned instead of awaited."""
     ttl: float | None = None
     """Seconds for which the server is to keep the task; None for as long as the call may take."""
-    keyed: KeyedCall | None = None
+    keyed: KeyObserver | None = None
     """The call's row in the journal, if it has a key."""
     entry: AuditEntry | None = None
     """The audit entry of this attempt, if there is an audit."""
@@ -386,6 +387,17 @@ class Observer:
             error: The exception.
             cancelled: The error that the caller of a token gets instead, or None.
         """
+
+
+class KeyObserver(Observer, ABC):
+    """An observer of one call with an ``idempotency_key``: a ``journal.KeyedCall``."""
+
+    follows: bool
+    """Whether an earlier call under the key may have run, according to the claim."""
+
+    @abstractmethod
+    async def run(self, attempts: Attempts) -> Outcome:
+        """Make the call, or return its stored outcome."""
 
 
 class StartedCall:

@@ -57,7 +57,7 @@ from ..runtime.backoff import doubled
 from ..runtime.callbacks import in_thread
 from ..runtime.limits import seconds_text
 from ..state.calls import MAX_RESULT_BYTES, Calls, Claim, Row, calls_in
-from .call_state import Attempts, CallState, InForce, Observer, Outcome
+from .call_state import Attempts, CallState, InForce, KeyObserver, Outcome
 from .tool_validation import ToolValidation
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ async def note_use(storage: Any, key: str, tool: str, text: str, context: Hashab
             raise NotSent(failure, retryable=True)
 
 
-class KeyedCall(JournalRow, Observer):
+class KeyedCall(JournalRow, KeyObserver):
     """One call of one session, and its row in the journal."""
 
     @classmethod
@@ -235,8 +235,7 @@ class KeyedCall(JournalRow, Observer):
         super().__init__(calls, key)
         self._caller = caller
         self._call = call
-        self.follows: bool = True
-        """Whether an earlier call under the key may have run, according to the claim."""
+        self.follows = True
         self._sent = self._ended = False
         context = call.spec.context
         if self._waits and not is_storable(context):

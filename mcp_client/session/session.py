@@ -27,8 +27,7 @@ from ..runtime.session_context import SessionContext, Stats
 from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
 from .call import Caller
-from .facts import FactsOfSession
-from .library import LibraryOfSession
+from .library import FactsOfSession, LibraryOfSession
 from .server_messages import ServerLog, ServerMessages
 from .session_options import ForScripts, Setup
 
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from ..extensions.ui_resource import UiResource
     from ..runtime.storage import Storage
     from ..runtime.watch import Watch
-    from .task_handles import Handover
+    from .started_tasks import Handover
 
 __all__ = ["Session"]
 
@@ -291,7 +290,7 @@ class Session(FactsOfSession, LibraryOfSession):
     @property
     def _handover(self) -> Handover:
         if self._started is None:
-            from .task_handles import Handover
+            from .started_tasks import Handover
 
             self._started = Handover(
                 self._connection,

@@ -36,8 +36,8 @@ from mcp_client.auth.tokens import Key, Source
 from mcp_client.errors import CallCancelled, ConnectionLost, InvalidResult, Unanswered, UnknownTool
 from mcp_client.extensions import Task
 from mcp_client.handlers import Accept
-from mcp_client.session import saved_task
-from mcp_client.session.saved_task import PROCESS_LEDGER, ProcessLedger, StateLedger
+from mcp_client.session import started_tasks
+from mcp_client.session.started_tasks import PROCESS_LEDGER, ProcessLedger, StateLedger
 from mcp_client.state import MemoryState, State
 from mcp_client.testing import JsonRpcError
 from tests.support.asking import FORM
@@ -541,7 +541,7 @@ async def test_a_schema_that_cannot_be_used_leaves_the_result_unchecked() -> Non
 async def test_a_process_remembers_the_ends_of_its_last_tasks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(saved_task, "_MAX_CLOSED", 2)
+    monkeypatch.setattr(started_tasks, "_MAX_CLOSED", 2)
     ledger = ProcessLedger()
     for task in ("a", "b", "c"):
         assert await ledger.close(task)
