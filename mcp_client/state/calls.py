@@ -202,7 +202,7 @@ class Calls:
                 if claim is not Claim.BUSY or row.mark == abandoned:
                     break
                 with self.parsing():
-                    if not self._lease.has_expired(row):
+                    if not self._is_free(row):
                         break
                 abandoned = row.mark
         finally:
@@ -218,11 +218,8 @@ class Calls:
     ) -> tuple[Claim, Row]:
         """Try to claim ``key``. ``abandoned`` is the mark of a claim whose holder has ended."""
         claim = Claim.BUSY
-        owner: dict[str, Any] = {
-            "mark": mark,
-            "lease": self._lease.id,
-            "process": self._lease.process,
-        }
+        lease = self._lease
+        owner: dict[str, Any] = {"mark": mark, "lease": lease.id, "process": lease.process}
 
         def take(found: Row | None) -> Row:
             nonlocal claim
@@ -264,7 +261,7 @@ class Calls:
         with self.parsing():
             now = Row.from_json(found)
             is_same = (now.mark, now.state) == (row.mark, row.state)
-            return is_same and not self._lease.has_expired(row)
+            return is_same and not self._is_free(row)
 
     def sending(self, key: str, mark: str) -> None:
         """Write down that the call is sent now.
@@ -329,8 +326,11 @@ class Calls:
         due = None if is_permanent else now + self._keep
         return row._replace(state=_SETTLED, settled_at=now, outcome=outcome, due=due)
 
+    def _is_free(self, row: Row) -> bool:
+        return self._lease.has_expired(row.mark, row.lease, row.process)
+
     def _is_lost(self, row: Row) -> bool:
-        return row.state == _SENT and self._lease.has_expired(row)
+        return row.state == _SENT and self._is_free(row)
 
     def _unsettled(self, key: str, row: Row) -> UnsettledCall:
         context, sent_at = context_from_json(row.context), row.sent_at

@@ -28,7 +28,6 @@ from ..runtime.daemon_thread import NoThread, start_thread
 
 if TYPE_CHECKING:
     from ..runtime.storage import Storage
-    from .calls import Row
 
 __all__ = ["Lease"]
 
@@ -109,14 +108,19 @@ class Lease:
         if thread is not None:
             thread.join(_CLOSE_SECONDS)
 
-    def has_expired(self, row: Row) -> bool:
-        """Whether the claim in ``row`` is not held any more. Uses the storage."""
-        lease = row.lease
+    def has_expired(self, mark: str, lease: str, process: str) -> bool:
+        """Whether the claim ``mark`` is not held any more. Uses the storage.
+
+        Args:
+            mark: The random name of the claim.
+            lease: The lease of the process that made the claim; empty if no one has it.
+            process: The name of that process.
+        """
         if not lease:
             return True
         if self._pid == os.getpid() and lease == self.id:
-            return row.mark not in self._under_way
-        if not self._storage.waits or not is_alive(row.process):
+            return mark not in self._under_way
+        if not self._storage.waits or not is_alive(process):
             return True
         found = self._storage.get(_ROWS, lease)
         if found is None:

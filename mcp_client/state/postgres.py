@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from ..audit.database_log import DatabaseLog
     from .database import Connection, Connections, Listener
 
-__all__ = [
-    "PostgresState",
-    "Seal",
-]
+__all__ = ["PostgresState", "Seal"]
 
 _SEALED = frozenset({"tokens", "clients"})
 _UNTOLD = frozenset({"calls", "callers", "paused"})

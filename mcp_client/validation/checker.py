@@ -67,13 +67,7 @@ from .schema_shape import COMMON_DIALECTS, NO_LIMITS, SchemaSurvey, survey_schem
 from .usable_schema import UsableSchema
 from .worker_pool import WorkerFailed, WorkerPool
 
-__all__ = [
-    "Checker",
-    "Problem",
-    "checker_for",
-    "checker_of",
-    "fits_in_place",
-]
+__all__ = ["Checker", "Problem", "checker_for", "checker_of", "fits_in_place"]
 
 _MAX_CHECKERS = 1024
 _MAX_TEXT_CHARS = 200

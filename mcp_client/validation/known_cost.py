@@ -27,13 +27,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-__all__ = [
-    "SimplePattern",
-    "Size",
-    "has_at_most",
-    "simple_pattern",
-    "size_of",
-]
+__all__ = ["SimplePattern", "Size", "has_at_most", "simple_pattern", "size_of"]
 
 _MAX_CHARS = 300
 _MAX_DEPTH = 8

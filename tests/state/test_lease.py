@@ -13,7 +13,6 @@ from mcp_client.errors import StateError
 from mcp_client.processes.process_id import process_id
 from mcp_client.state import MemoryState
 from mcp_client.state import lease as module
-from mcp_client.state.calls import Row
 from mcp_client.state.lease import Lease
 
 OWN = process_id()
@@ -76,24 +75,24 @@ def clock(lease: Lease, monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(lease, monkeypatch)
 
 
-def row(lease: str, process: str = ELSEWHERE, mark: str = "m") -> Row:
-    return Row("digest", "s", "t", None, mark, lease, process, "sent", 0.0)
+def claim(lease: str, process: str = ELSEWHERE, mark: str = "m") -> tuple[str, str, str]:
+    return mark, lease, process
 
 
 def test_who_is_gone(state: Shared, lease: Lease, clock: Clock) -> None:
     lease.enter("mine")
-    assert lease.has_expired(row(""))
-    assert not lease.has_expired(row(lease.id, mark="mine"))
-    assert lease.has_expired(row(lease.id, mark="other"))
-    assert lease.has_expired(row("unknown"))
+    assert lease.has_expired(*claim(""))
+    assert not lease.has_expired(*claim(lease.id, mark="mine"))
+    assert lease.has_expired(*claim(lease.id, mark="other"))
+    assert lease.has_expired(*claim("unknown"))
     for seconds, gone in ((45.0, False), (45.1, True)):
         state.change("callers", "other", lambda found, s=seconds: {"at": state.at - s})
-        assert lease.has_expired(row("other")) is gone
-        assert lease.has_expired(row("other", OWN)) is gone
-        assert lease.has_expired(row("other", ENDED))
+        assert lease.has_expired(*claim("other")) is gone
+        assert lease.has_expired(*claim("other", OWN)) is gone
+        assert lease.has_expired(*claim("other", ENDED))
     state.change("callers", "other", lambda found: {"at": state.at})
     state.waits = False
-    assert lease.has_expired(row("other")), "nobody else sees this state"
+    assert lease.has_expired(*claim("other")), "nobody else sees this state"
 
 
 def test_by_a_clock_that_is_wrong_45_seconds_of_watching_decide(
@@ -101,7 +100,7 @@ def test_by_a_clock_that_is_wrong_45_seconds_of_watching_decide(
 ) -> None:
     def gone_after(seconds: float) -> bool:
         clock.now += seconds
-        return lease.has_expired(row("other"))
+        return lease.has_expired(*claim("other"))
 
     state.change("callers", "other", lambda found: {"at": 9_000.0})
     assert not gone_after(0)
@@ -115,8 +114,8 @@ def test_by_a_clock_that_is_wrong_45_seconds_of_watching_decide(
 def test_a_thousand_others_are_watched_at_most(state: Shared, lease: Lease, clock: Clock) -> None:
     for number in range(1_001):
         state.change("callers", f"{number}", lambda found: {"at": 9_000.0})
-        lease.has_expired(row(f"{number}"))
-        lease.has_expired(row(f"{number}"))
+        lease.has_expired(*claim(f"{number}"))
+        lease.has_expired(*claim(f"{number}"))
     assert len(lease._watched) == 1_000
     assert "0" not in lease._watched
 
