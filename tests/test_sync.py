@@ -583,8 +583,8 @@ class TestAProgram:
         process = program(
             tmp_path,
             """
-            from mcp_client.runtime import ctrl_c
-            ctrl_c._SECONDS_TO_UNWIND = 0.0
+            from mcp_client.runtime import portal
+            portal._SECONDS_TO_UNWIND = 0.0
             interrupted, handled = threading.Event(), threading.Event()
 
             def work():

@@ -13,8 +13,7 @@
     callbacks.py        calls the host's callbacks, in order
     watch.py            notifies tasks and threads of changes
     daemon_thread.py    starts threads, which no program waits for when it ends
-    ctrl_c.py           Ctrl-C for the threads of a program without an event loop
-    portal.py           an event loop in a thread, for programs that have none
+    portal.py           an event loop in a thread, and Ctrl-C, for programs without a loop
     deadline_timer.py   a timer that lets the loop read what has arrived before it rings
     pausable_clock.py   the time of one connection, paused while a person is asked
     backoff.py          when a failed attempt is repeated

@@ -1,11 +1,14 @@
 """A thread with an event loop, for programs that have none: ``portal().run(function)``.
 
-It also has objects of that loop whose methods block instead of being awaited.
-
 There is one portal in a process, started at its first use. Its thread is a daemon: a program that
 ends does not wait for it. Objects that must be closed before the program ends are registered with
 ``lease``. A forked child has no such thread, so an object that was opened in its parent raises
 there, and the child's end closes nothing.
+
+Python raises ``KeyboardInterrupt`` in the main thread alone. A thread pool in a ``with`` block then
+joins its threads before anything around it can close, so what these threads wait for has to be
+cancelled when the signal arrives. As ``asyncio.run`` does, ``CtrlC`` replaces Python's own handler
+of SIGINT, and no other: a handler that the program has set stays.
 
 asyncio is used here and not anyio's blocking portal, which costs five times the CPU (93 us a call
 against 21 us) and cannot wait for a call to end after it was cancelled by Ctrl-C.
@@ -25,6 +28,7 @@ import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import copy_context
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from ..errors import CallCancelled, CallWithdrawn, McpError, NotSent
@@ -52,13 +56,16 @@ _CANCEL_SECONDS = 5.0
 """The seconds that a call has to end after Ctrl-C: time to notify the server."""
 _CLOSE_SECONDS = 15.0
 """Seconds that everything still open has to close when the program ends."""
+_SECONDS_TO_UNWIND = 1.0
+"""Seconds after Ctrl-C in which ``KeyboardInterrupt`` counts as being on its way: between two
+frames it is not visible from another thread."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 U = TypeVar("U")
-_CTRL_C = "Ctrl-C"
+F = TypeVar("F", bound=Callable[..., Any])
 _END: Any = object()
 
 
@@ -67,8 +74,6 @@ class Portal:
 
     def __init__(self) -> None:
         import asyncio  # which takes a while to load: at the first use of the portal
-
-        from .ctrl_c import CtrlC
 
         self._forked = False
         self._ending = self._stopping = False
@@ -128,7 +133,7 @@ class Portal:
             self._loop.call_soon_threadsafe(call.cancel)
             call.ended.acquire(timeout=_CANCEL_SECONDS)
             raise
-        if self._ending and call.failed and threading.current_thread().daemon:
+        if self._ending and call.error is not None and threading.current_thread().daemon:
             # The program is ending and stops this thread. An error would only be printed.
             time.sleep(_CLOSE_SECONDS)
         return call.result()
@@ -177,12 +182,8 @@ class Portal:
             task.add_done_callback(self._dropped.discard)
 
         self._loop.call_soon_threadsafe(start)
-        warnings.warn(
-            f"{name} was dropped without being closed; its servers are ended now. Use 'with', or "
-            "call close()",
-            ResourceWarning,
-            stacklevel=2,
-        )
+        what = f"{name} was dropped without being closed; its servers are ended now"
+        warnings.warn(f"{what}. Use 'with', or call close()", ResourceWarning, stacklevel=2)
 
     def forked(self) -> None:
         """Raise from now on, and close nothing: this is a forked process."""
@@ -222,26 +223,12 @@ class Portal:
             try:
                 self._loop.run_forever()
             except BaseException:  # noqa: BLE001 - SystemExit in one callback must not end the rest
-                _log.exception(
-                    "an exception in the event loop of mcp_client.sync; the loop continues"
-                )
+                _log.exception("an exception in the loop of mcp_client.sync, which continues")
         self._loop.close()
 
 
 class _Call(Generic[T]):
     """A function that runs in the loop for a thread that waits for it."""
-
-    __slots__ = (
-        "_cancelled",
-        "_context",
-        "_error",
-        "_function",
-        "_interrupted",
-        "_task",
-        "_value",
-        "ended",
-        "thread",
-    )
 
     def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
         self.thread = threading.get_ident()
@@ -251,7 +238,7 @@ class _Call(Generic[T]):
         self._context = copy_context()
         self._task: asyncio.Task[None] | None = None
         self._cancelled = self._interrupted = False
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._cancelled:
@@ -272,25 +259,22 @@ class _Call(Generic[T]):
     def interruption(self) -> McpError:
         """Return the error for the thread that waits for a call cancelled by Ctrl-C."""
         if self._task is None:
-            return CallWithdrawn("cancelled by Ctrl-C before it was sent", reason=_CTRL_C)
-        return CallCancelled("cancelled by Ctrl-C; it may have run", reason=_CTRL_C, server="")
+            return CallWithdrawn("cancelled by Ctrl-C before it was sent", reason="Ctrl-C")
+        return CallCancelled("cancelled by Ctrl-C; it may have run", reason="Ctrl-C", server="")
 
     async def _run(self) -> None:
         try:
             self._value = await self._function()
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
-            self._error = error
+            self.error = error
         finally:
             self.ended.release()
 
-    @property
-    def failed(self) -> bool:
-        return self._error is not None
-
     def result(self) -> T:
-        error, self._error = self._error, None
-        never_begun = self._task is None
-        if self._interrupted and (never_begun or _is_cancellation(error)):
+        import asyncio
+
+        error, self.error = self.error, None
+        if self._interrupted and (self._task is None or isinstance(error, asyncio.CancelledError)):
             raise self.interruption() from None
         if error is None:
             return self._value
@@ -300,12 +284,6 @@ class _Call(Generic[T]):
             del error  # the traceback refers to this frame
 
 
-def _is_cancellation(error: BaseException | None) -> bool:
-    import asyncio
-
-    return isinstance(error, asyncio.CancelledError)
-
-
 _portal: Portal | None = None
 _starting = threading.Lock()
 
@@ -313,13 +291,10 @@ _starting = threading.Lock()
 def portal() -> Portal:
     """Return the portal of this process, started at first use."""
     global _portal
-    found = _portal
-    if found is None:
-        with _starting:
-            found = _portal
-            if found is None:
-                found = _portal = Portal()
-    return found
+    with _starting:
+        if _portal is None:
+            _portal = Portal()
+        return _portal
 
 
 def _in_forked_child() -> None:
@@ -374,9 +349,6 @@ class Lease:
         return self
 
 
-# ------------------------------------------------------------- objects of the portal's loop
-
-
 class Blocking(Generic[A_co]):
     """A blocking proxy of an async object of the portal's event loop."""
 
@@ -412,8 +384,7 @@ def waits(
     def blocking(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._portal.run(method, self._async, *args, **kwargs)
 
-    described: Callable[Concatenate[Blocking[A], P], T] = described_by(method, blocking)
-    return described
+    return described_by(method, blocking)
 
 
 def replaced_by(method: T) -> Callable[[object], T]:
@@ -422,10 +393,7 @@ def replaced_by(method: T) -> Callable[[object], T]:
 
 
 class BlockingWatch(Blocking["Watch[U]"], Generic[U]):
-    """An iterator over changes, and a context manager to let go of it.
-
-    Ends when what it watches is closed.
-    """
+    """An iterator over changes, which ends with its object; and a context manager to close it."""
 
     def __init__(self, portal: Portal | Lease, watch: Watch[U]) -> None:
         self._portal = portal
@@ -442,7 +410,7 @@ class BlockingWatch(Blocking["Watch[U]"], Generic[U]):
         return self
 
     def __next__(self) -> U:
-        found = self._run(_next, self._async)
+        found: U = self._wait_for(lambda watch: anext(watch, _END))
         if found is _END:
             raise StopIteration
         return found
@@ -450,10 +418,6 @@ class BlockingWatch(Blocking["Watch[U]"], Generic[U]):
     def close(self) -> None:
         """Stop watching. A thread that waits for the next change gets ``StopIteration``."""
         self._finish(self._async.aclose)
-
-
-async def _next(watch: Watch[U]) -> U:
-    return await anext(watch, _END)
 
 
 def watches(
@@ -464,15 +428,72 @@ def watches(
     def blocking(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> BlockingWatch[U]:
         return BlockingWatch(self._portal, self._in_loop(method, self._async, *args, **kwargs))
 
-    described: Callable[Concatenate[Blocking[A], P], BlockingWatch[U]]
-    described = described_by(method, blocking)
-    return described
+    return described_by(method, blocking)
 
 
-def described_by(source: Callable[..., Any], function: Any) -> Any:
-    """``function`` with the name, the documentation and the parameters of ``source``."""
-    function.__name__ = source.__name__
-    function.__qualname__ = source.__qualname__
-    function.__doc__ = source.__doc__
-    function.__signature__ = inspect.signature(source)
+def described_by(source: Callable[..., Any], function: F) -> F:
+    """Return ``function`` with the name, the documentation and the parameters of ``source``."""
+    described: Any = function
+    for name in ("__name__", "__qualname__", "__doc__"):
+        setattr(described, name, getattr(source, name))
+    described.__signature__ = inspect.signature(source)
     return function
+
+
+class CtrlC:
+    """Calls ``cancel`` in the main thread when Ctrl-C is pressed, before ``KeyboardInterrupt``."""
+
+    def __init__(self, cancel: Callable[[], None]) -> None:
+        self._cancel = cancel
+        self._pressed_at: float | None = None
+        self._handler = self._handle  # one object, to recognize it by
+
+    def listen(self) -> None:
+        """Begin, if this is the main thread and Python's own handler is in place."""
+        import signal
+
+        if _in_main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._handler)
+
+    def leave(self) -> None:
+        """Put Python's own handler back, unless the program has set another one by now."""
+        import signal
+
+        if _in_main_thread() and signal.getsignal(signal.SIGINT) is self._handler:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    @property
+    def ends_this_thread(self) -> bool:
+        """Whether this is another thread than the main one, which is ending because of Ctrl-C.
+
+        Once the program has handled ``KeyboardInterrupt``, its threads go on.
+        """
+        if self._pressed_at is None or _in_main_thread():
+            return False
+        if time.monotonic() - self._pressed_at < _SECONDS_TO_UNWIND or _main_thread_unwinds():
+            return True
+        self._pressed_at = None
+        return False
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self._pressed_at = time.monotonic()
+        self._cancel()
+        raise KeyboardInterrupt  # as Python's own handler does
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _main_thread_unwinds() -> bool:
+    """Whether the main thread handles ``KeyboardInterrupt``.
+
+    It then is in an ``except`` or ``finally`` block, or at the end of a ``with`` block.
+    """
+    found = sys._current_exceptions().get(threading.main_thread().ident or 0)
+    error: object = found[1] if isinstance(found, tuple) else found  # before Python 3.12
+    while isinstance(error, BaseException):
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
