@@ -18,8 +18,8 @@ CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
     "adapters": 4231,  # instructions of servers; official: a session in the shape of the official S
-    "approval": 4312,  # the files of a skill; `quick`; misspelt options; longer names
-    "audit": 3000,  # arguments are left out if the tool is not known; appends in one coroutine
+    "approval": 4299,  # the files of a skill; `quick`; misspelt options; longer names
+    "audit": 2999,  # arguments are left out if the tool is not known; appends in one coroutine
     "auth": 4106,  # options as in approval; longer errors
     "catalog": 4232,  # options as in approval; the meta of lists
     "cli": 3987,  # pins --name; longer errors
@@ -35,7 +35,7 @@ CODE_LINES = {
     "protocol": 2831,  # the newest revision of one era; a frame is freed before its values
     "runtime": 3763,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1075,  # options as in approval
-    "session": 2866,  # the log of a server came from "handlers"; calls wait their turn
+    "session": 2863,  # the log of a server came from "handlers"; calls wait their turn
     "state": 1158,  # the rows of the journal have a type; FileState in a file of its own
     "stubs": 190,
     "sync": 339,  # one import more, of "config"; session_id, server_response

@@ -5,12 +5,11 @@ A hook receives an ``ApprovalRequest`` and returns ``Allow`` or ``Deny``. It can
 
 ::
 
-    tool_call.py         the request to make a tool call: a frozen value
+    tool_call.py         the request to make a tool call, and the script that makes the call
     request.py           the base class of all requests for approval
     skill_request.py     the request to load a skill
     start_request.py     the request to start or connect to a server of a config file
     sampling_request.py  the request of a server to use the host's model
-    script.py            the script of a model that makes a call (code mode)
     decision.py          the decisions of an approval hook: ``Allow`` or ``Deny``
     remember.py          how far an approval reaches: one call, a session, an hour, always
     question.py          the timeout of a request that waits for its decision
@@ -23,12 +22,10 @@ A hook receives an ``ApprovalRequest`` and returns ``Allow`` or ``Deny``. It can
     remembered.py        the decisions that hold for one session
     decisions.py         the store of decisions: remembered approvals, confirmed starts, tickets
     stored_decision.py   one stored decision, as a value
-    deciding.py          what ``ApprovalQueue.decide`` is given; and one question at a time
     tickets.py           requests that outlast their caller or its process
     queue.py             requests that wait for a decision from anywhere: a page, a chat, a ticket
-    queue_views.py       the changes of a queue, and logins on another device
-    terminal.py          the approval hook that asks the person at the terminal
-    editor.py            the arguments of a call in the person's own editor
+    queue_parts.py       its changes, logins on another device, ended requests; one call at a time
+    terminal.py          the approval hook that asks the person at the terminal, and their editor
 """
 
 from ..runtime.lazy import lazy as _lazy
@@ -36,12 +33,11 @@ from ..runtime.lazy import lazy as _lazy
 __getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
-        "tool_call": ["ToolCall"],
+        "tool_call": ["ToolCall", "Script"],
         "request": ["ApprovalRequest", "Fact"],
         "skill_request": ["SkillRequest"],
         "start_request": ["StartRequest"],
         "sampling_request": ["SamplingRequest"],
-        "script": ["Script"],
         "decision": [
             "Allow",
             "Deny",
@@ -57,6 +53,6 @@ __getattr__, __dir__, __all__ = _lazy(
         "decisions": ["Decisions", "Decision"],
         "queue": ["ApprovalQueue", "PendingApproval"],
         "terminal": ["ask_on_terminal"],
-        "deciding": ["one_at_a_time"],
+        "queue_parts": ["one_at_a_time"],
     },
 )

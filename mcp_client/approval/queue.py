@@ -61,9 +61,17 @@ from ..runtime.event_loop import LoopEvent, current
 from ..runtime.limits import Limits
 from ..runtime.option_names import with_option_names
 from ..runtime.watch import Notifier, Watch
-from .deciding import ANY, EndedRequests, ids_of, not_pending, signed
 from .decision import Allow, Answer, Deny
-from .queue_views import PendingChanges, ShownLogins
+from .queue_parts import (
+    ANY,
+    EndedRequests,
+    PendingChanges,
+    ShownLogins,
+    check_edited,
+    ids_of,
+    not_pending,
+    signed,
+)
 from .request import ApprovalRequest
 from .tickets import Ticket, caller, new_ticket_id
 
@@ -314,7 +322,7 @@ class ApprovalQueue:
         wanted = ids_of(ids)
         answer = signed(answer, by)
         if isinstance(answer, Allow) and answer.arguments is not None:
-            self._check_edited(wanted)
+            check_edited(wanted, self.pending)
         if not wanted:
             return
         if context is not ANY:
@@ -353,15 +361,6 @@ class ApprovalQueue:
         if not isinstance(reason, str) or not reason:
             raise ConfigError(f"ApprovalQueue.close({reason!r}): give the reason as a text")
         self._closing.cancel(reason)
-
-    def _check_edited(self, wanted: tuple[str, ...]) -> None:
-        if len(wanted) > 1:
-            raise ConfigError("decide(): edited arguments are for one call, not for several")
-        for one in self.pending:
-            if one.id in wanted and one.request.kind != "call":
-                raise ConfigError(
-                    f"decide(): a {one.request.kind} has no arguments: give Allow() or Deny(reason)"
-                )
 
     def changes(self, *, context: Hashable = ANY) -> Watch[tuple[PendingApproval, ...]]:
         """Iterate over ``pending``, yielding it whenever it changes; first as soon as a call waits.

@@ -31,7 +31,7 @@ from .remember import Choice
 
 if TYPE_CHECKING:
     from .remember import Remember
-    from .script import Script
+    from .tool_call import Script
 
 __all__ = ["KINDS", "ApprovalRequest", "Choice", "Fact", "RequestKind", "StoredAs"]
 

@@ -1,24 +1,34 @@
-"""The approval hook that asks the person at the terminal about every kind of request."""
+"""The approval hook that asks the person at the terminal about every kind of request.
+
+The person may change the arguments of a call in an editor of their own, as JSON.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import groupby
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import anyio
+
+from ..processes.commands import split_words
 from ..protocol.canonical_json import NotJson
 from ..runtime.callbacks import in_thread
-from ..runtime.console import TRIES, Console, open_console, why_no_terminal
+from ..runtime.console import TRIES, Console, open_console, terminal, why_no_terminal
 from ..runtime.console_layout import SHORT, WHOLE, Page, Row, prose
 from ..runtime.safe_text import safe_text
+from ..runtime.strict_json import read_json_object
 from .decision import CHOICES, Allow, Answer, Deny
-from .editor import EditorFailed, arguments_of, draft_of, edited, editor
 from .question import current_question, remembered_meanwhile
 from .request import ApprovalRequest, Choice, Fact
 
-__all__ = ["ask_on_terminal", "everything", "question"]
+__all__ = ["EditorFailed", "arguments_of", "ask_on_terminal", "draft_of", "editor", "everything"]
+__all__ += ["question"]
 
 _NO = "the person at the terminal denied it"
 _LEFT = "the person at the terminal closed the question"
@@ -29,6 +39,9 @@ _MAX_COMMAND_LINES = 3
 """The lines of a command that are repeated beside the question."""
 _MAX_LINES = 200
 """Lines of a question that are shown at once."""
+_END_SECONDS = 5.0
+"""Seconds that an editor has to end once its question is withdrawn."""
+_MAX_FILE_BYTES = 10_000_000
 _MAX_VIEW_LINES = 2_000
 """Lines of a request in full that are shown at once."""
 _KEYS: dict[str, Choice] = {
@@ -162,7 +175,7 @@ async def _edited(
     while True:
         try:
             with console.lent():
-                draft = await edited(editor() or [], draft)
+                draft = await _in_editor(editor() or [], draft)
             changed: ApprovalRequest = call.with_arguments(arguments_of(draft))
             return call if changed.arguments_json == call.arguments_json else changed
         except (NotJson, EditorFailed) as error:
@@ -293,3 +306,87 @@ def _around_the_call(listing: str) -> Iterator[Row]:
         yield Row(f"{start:,} lines above", ours=True)
     for line in lines[start:]:
         yield from prose(line, _SCRIPT_LINE_CHARS)
+
+
+# ---------------------------------------------------------------------- the editor
+
+
+class EditorFailed(Exception):
+    """The edited text cannot be used as arguments; the message is safe to show."""
+
+
+def editor() -> list[str] | None:
+    """Return the command of $VISUAL or $EDITOR, split into words; None if neither is set."""
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    try:
+        return split_words(command) or None
+    except ValueError:  # an open quotation mark
+        return None
+
+
+async def _in_editor(command: list[str], text: str) -> str:
+    """Return ``text`` as the person edited it. Raises ``EditorFailed`` if the editor fails.
+
+    Only the owner can read the file, and it is deleted afterwards. The editor is started directly,
+    not through a shell.
+    """
+    with _file(text) as path:
+        await _run([*command, str(path)])
+        try:
+            if path.stat().st_size > _MAX_FILE_BYTES:
+                raise EditorFailed(f"the file is larger than {_MAX_FILE_BYTES:,} bytes")
+            return path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise EditorFailed(f"cannot read the file: {safe_text(error, 200)}") from None
+
+
+def draft_of(text: str) -> str:
+    """Return JSON ``text`` indented, with invisible characters as JSON escapes."""
+    draft = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    if not draft.isascii():
+        draft = "".join(char if _seen(char) else json.dumps(char)[1:-1] for char in draft)
+    return draft + "\n"
+
+
+def arguments_of(draft: str) -> dict[str, Any]:
+    """Return the JSON object in ``draft``. Raises ``EditorFailed``."""
+    try:
+        return read_json_object(draft, max_depth=None)
+    except ValueError as error:
+        raise EditorFailed(safe_text(error, 200)) from None
+
+
+@contextmanager
+def _file(text: str) -> Iterator[Path]:
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="mcp-") as directory:  # made with mode 0700
+        path = Path(directory) / "arguments.json"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+        yield path
+
+
+async def _run(command: list[str]) -> None:
+    # The editor draws on standard error, like the question: standard output may be a pipe.
+    stdin, screen = (stream.fileno() for stream in terminal())
+    try:
+        process = await anyio.open_process(command, stdin=stdin, stdout=screen, stderr=screen)
+    except OSError as error:
+        raise EditorFailed(f"cannot start the editor {command[0]!r}: {error.strerror}") from None
+    async with process:
+        try:
+            code = await process.wait()
+        except BaseException:
+            with suppress(ProcessLookupError):
+                process.terminate()  # not kill: the editor restores the screen
+            with anyio.move_on_after(_END_SECONDS, shield=True):
+                await process.wait()
+            raise
+    if code:
+        raise EditorFailed(f"the editor ended with status {code}, so nothing was changed")
+
+
+def _seen(char: str) -> bool:
+    return char.isascii() or safe_text(f"x{char}") == f"x{char}"

@@ -29,8 +29,8 @@ from ..protocol.canonical_json import plain
 from ..runtime.callbacks import in_thread
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.storage import Object, Storage
-from .deciding import EndedRequests
 from .decision import Allow, Answer, Deny, Remember
+from .queue_parts import EndedRequests
 from .request import ApprovalRequest, as_json, is_known, optional_text, text
 
 __all__ = ["Ticket", "Tickets", "caller", "new_ticket_id"]

@@ -44,8 +44,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from ..approval.request import ApprovalRequest, Fact, RequestKind
-from ..approval.script import Script
-from ..approval.tool_call import ToolCall
+from ..approval.tool_call import Script, ToolCall
 from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
 from ..catalog.tool import Tool

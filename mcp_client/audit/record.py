@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     from ..approval.decisions import Decision
     from ..approval.gate import Gate
     from ..approval.request import ApprovalRequest
-    from ..approval.script import Script
+    from ..approval.tool_call import Script
 
 __all__ = ["SessionAudit"]
 

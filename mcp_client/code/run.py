@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 from anyio.lowlevel import RunVar
 
-from ..approval.script import Script
+from ..approval.tool_call import Script
 from ..catalog.call_context import ModelArguments, is_storable
 from ..connection.call_options import CallOptions, cancelled_by
 from ..errors import (

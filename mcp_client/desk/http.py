@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from ..approval.decision import CHOICES, Allow, Answer, Deny
-from ..approval.editor import EditorFailed, arguments_of, draft_of
 from ..approval.request import ApprovalRequest
+from ..approval.terminal import EditorFailed, arguments_of, draft_of
 from ..errors import ConfigError
 from ..protocol.canonical_json import NotJson
 

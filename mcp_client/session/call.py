@@ -77,7 +77,7 @@ from .tool_validation import ToolValidation, arguments_finding, caller_message, 
 
 if TYPE_CHECKING:
     from ..approval.decision import Verdict
-    from ..approval.script import Script
+    from ..approval.tool_call import Script
     from ..extensions.task_run import TaskRun
     from ..extensions.tasks import TaskCalls
 

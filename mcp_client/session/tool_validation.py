@@ -280,9 +280,7 @@ def arguments_finding(problem: Problem, text: str, arguments: dict[str, Any]) ->
         about += f"; {problem.more}"
     short = safe_text(about, _MAX_ABOUT_CHARS)
     return Finding(
-        "broken_arguments",
-        text,
-        short if short == about else f"{short} {sha256(about)}",
+        "broken_arguments", text, short if short == about else f"{short} {sha256(about)}"
     )
 
 

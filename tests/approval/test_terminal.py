@@ -515,7 +515,7 @@ async def test_an_editor_that_does_not_start_is_named(
 async def test_an_editor_ends_with_the_call(
     desk: Desk, editor: Editor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_client.approval.editor._END_SECONDS", 60.0)  # on a busy machine too
+    monkeypatch.setattr("mcp_client.approval.terminal._END_SECONDS", 60.0)  # on a busy machine too
     there = editor(
         "import signal\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"  # until it is waited for

@@ -1,17 +1,24 @@
-"""Check and copy the arguments of ``ApprovalQueue.decide``; and decide one call at a time."""
+"""The parts of an ``ApprovalQueue``: its changes, its logins, ended requests, arguments to check.
+
+``one_at_a_time`` is a queue in front of a hook.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from anyio.lowlevel import checkpoint
 
 from ..errors import ConfigError, InvalidArguments, NotPending
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
 from ..runtime.background import CrossLoopLock
-from ..runtime.callbacks import invoke_hook
+from ..runtime.callbacks import in_thread, invoke_hook
 from ..runtime.safe_text import safe_text
+from ..runtime.watch import Notifier, Watch
 from .decision import (
     Allow,
     Answer,
@@ -26,7 +33,13 @@ from .decision import (
 from .question import remembered_meanwhile
 from .request import ApprovalRequest
 
-__all__ = ["ANY", "EndedRequests", "OneAtATime", "ids_of", "not_pending", "one_at_a_time", "signed"]
+if TYPE_CHECKING:
+    from ..auth.steps import DeviceLogin
+
+__all__ = ["ANY", "EndedRequests", "OneAtATime", "PendingChanges", "ShownLogins"]
+__all__ += ["check_edited", "ids_of", "not_pending", "one_at_a_time", "signed"]
+
+_MAX_LOGINS = 50
 
 ANY: Hashable = object()
 """The default of ``context``, which matches every context: None is that of calls without one."""
@@ -74,6 +87,17 @@ def _copied(arguments: Any) -> Any:
     return frozen(copy)
 
 
+def check_edited(wanted: tuple[str, ...], pending: Iterable[_Pending]) -> None:
+    """Raise ``ConfigError`` if edited arguments cannot be for ``wanted``: several, or no call."""
+    if len(wanted) > 1:
+        raise ConfigError("decide(): edited arguments are for one call, not for several")
+    for one in pending:
+        if one.id in wanted and one.request.kind != "call":
+            raise ConfigError(
+                f"decide(): a {one.request.kind} has no arguments: give Allow() or Deny(reason)"
+            )
+
+
 _MOST = 1_000
 """Requests that are remembered; the oldest are forgotten."""
 _UNKNOWN = "it was decided, or its caller no longer waits"
@@ -85,9 +109,11 @@ _WHY = {
 }
 
 
-class _Expiring(Protocol):
+class _Pending(Protocol):
     @property
     def id(self) -> str: ...
+    @property
+    def request(self) -> ApprovalRequest: ...
     @property
     def expires_at(self) -> float | None: ...
 
@@ -110,7 +136,7 @@ class EndedRequests:
         self._ends.setdefault(id, (reason, by))
         _trim(self._ends)
 
-    def saw(self, pending: Iterable[_Expiring]) -> None:
+    def saw(self, pending: Iterable[_Pending]) -> None:
         """Store when requests in a store expire, because they are deleted there."""
         for one in pending:
             if one.expires_at is not None:
@@ -155,6 +181,73 @@ def not_pending(
 def _trim(found: dict[str, object] | dict[str, float] | dict[str, tuple[str, str | None]]) -> None:
     while len(found) > _MOST:
         found.pop(next(iter(found)), None)
+
+
+class PendingChanges(Watch[Any]):
+    """An iterator over the states of a queue: see ``ApprovalQueue.changes()``."""
+
+    def __init__(self, look: Callable[[], Any], notifier: Notifier, seconds: float | None) -> None:
+        """Set ``look``, which returns the pending requests, and ``notifier`` for changes."""
+        super().__init__(notifier)
+        self._look = look
+        self._look_again_after = seconds
+        self._last: Any = ()
+
+    async def _begin(self) -> None:
+        await checkpoint()
+
+    async def _take(self) -> Any:
+        waits = self._look_again_after is not None
+        return self._new(await in_thread(self._look) if waits else self._look())
+
+    def _take_in_thread(self) -> Any:
+        return self._new(self._look())
+
+    def _new(self, now: Any) -> Any:
+        if self._closed or now == self._last:
+            return None
+        self._last = now
+        return now
+
+
+class ShownLogins:
+    """A set of shown logins, for any number of threads.
+
+    ``changed`` is called when a login is added or removed before it expires.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._logins: dict[object, DeviceLogin] = {}
+
+    @property
+    def now(self) -> tuple[DeviceLogin, ...]:
+        """Return the logins that are still possible, the oldest first."""
+        with self._lock:
+            now = time.time()
+            self._logins = {key: one for key, one in self._logins.items() if one.expires_at > now}
+            return tuple(self._logins.values())
+
+    def show(self, login: DeviceLogin) -> Callable[[], None]:
+        """Show a login, and return a function that ends it. Raises ``ConfigError``."""
+        from ..auth.steps import DeviceLogin  # only where there is one
+
+        if not isinstance(login, DeviceLogin):
+            raise ConfigError("ApprovalQueue.show_login: give it as OAuth(on_device=...)")
+        if len(self.now) >= _MAX_LOGINS:
+            raise ConfigError(f"{_MAX_LOGINS} logins are shown already: end one of them first")
+        key = object()
+        with self._lock:
+            self._logins[key] = login
+        self._changed()
+
+        def end() -> None:
+            with self._lock:
+                self._logins.pop(key, None)
+            self._changed()
+
+        return end
 
 
 class OneAtATime:
