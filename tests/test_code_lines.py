@@ -20,8 +20,8 @@ CODE_LINES = {
     "adapters": 4231,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4299,  # the files of a skill; `quick`; misspelt options; longer names
     "audit": 2999,  # arguments are left out if the tool is not known; appends in one coroutine
-    "auth": 4106,  # options as in approval; longer errors
-    "catalog": 4232,  # options as in approval; the meta of lists
+    "auth": 4091,  # options as in approval; longer errors
+    "catalog": 4211,  # options as in approval; the meta of lists
     "cli": 3987,  # pins --name; longer errors
     "code": 856,  # the record of a run has the tag
     "config": 2849,  # config files came out of "host"; longer errors
@@ -29,7 +29,7 @@ CODE_LINES = {
     "content": 18,
     "desk": 1746,
     "errors": 200,
-    "extensions": 2091,  # the pins of skills came from "catalog"; ttl of started tasks
+    "extensions": 2086,  # the pins of skills came from "catalog"; ttl of started tasks
     "handlers": 1239,  # a handler for any notification
     "host": 2061,  # ttl; Timeouts.gather
     "protocol": 2831,  # the newest revision of one era; a frame is freed before its values

@@ -87,6 +87,15 @@ class LoginRequest:
         """The scopes that the challenge names."""
         return frozenset() if self.challenge is None else self.challenge.scopes
 
+    def scopes(self, discovered: DiscoveredServer, own: frozenset[str] | None) -> frozenset[str]:
+        """Return the challenge's scopes, or else the resource's, and those requested before.
+
+        The host's ``own`` scopes take the place of the resource's.
+        """
+        if own is not None:
+            return own | self.challenged | self.held
+        return (self.challenged or discovered.scopes) | self.held
+
     def known_of(self, issuer: str) -> Source | None:
         """Return the source of the last token, if ``issuer`` issued it."""
         last = self.last
@@ -161,7 +170,7 @@ def authorize(
         if login is not None:
             return login
     identity = yield from identify(discovered, client, known, scopes)
-    added = scopes - _scopes_asked_for(request, discovered, options.scopes)
+    added = scopes - request.scopes(discovered, options.scopes)
     attempt = AuthorizationRequest(
         discovered, identity, scopes, options, prover, added=added, device=device
     )
@@ -232,18 +241,6 @@ def _check_server(server: ServerMetadata, options: LoginOptions) -> None:
     check_browser(server, options.issuer, iss=server.promises_iss or options.deviations.require_iss)
 
 
-def _scopes_asked_for(
-    request: LoginRequest, discovered: DiscoveredServer, own: frozenset[str] | None
-) -> frozenset[str]:
-    """Return the challenge's scopes, or else the resource's, and those we had before.
-
-    The host's ``own`` take the place of the resource's.
-    """
-    if own is not None:
-        return own | request.challenged | request.held
-    return (request.challenged or discovered.scopes) | request.held
-
-
 def scopes_wanted(
     request: LoginRequest, discovered: DiscoveredServer, own: frozenset[str] | None
 ) -> frozenset[str]:
@@ -252,7 +249,7 @@ def scopes_wanted(
     It is added if the server supports it and has not refused it before, and the host chose no
     scopes.
     """
-    scopes, server = _scopes_asked_for(request, discovered, own), discovered.server
+    scopes, server = request.scopes(discovered, own), discovered.server
     refused = request.refused_by(server.issuer)
     if own is None and scopes and _OFFLINE in server.scopes - refused:
         scopes |= {_OFFLINE}

@@ -352,15 +352,6 @@ def _resolve_assertion(assertion: Assertion, what: str) -> Flow[str]:
     return text
 
 
-def _scopes_for(
-    request: LoginRequest, discovered: DiscoveredServer, client: ServiceClient
-) -> frozenset[str]:
-    """Return the challenge's scopes, or else the host's or the resource's, and those before."""
-    if client.scopes is not None:
-        return client.scopes | request.challenged | request.held
-    return (request.challenged or discovered.scopes) | request.held
-
-
 def _request_token(
     request: LoginRequest,
     discovered: DiscoveredServer,
@@ -370,7 +361,7 @@ def _request_token(
     """Return the token for ``grant``, the grant's own form fields. Raises ``AuthError``."""
     server = discovered.server
     prover = request.new_prover(discovered)
-    scopes = _scopes_for(request, discovered, client)
+    scopes = request.scopes(discovered, client.scopes)
     authentication = client.authentication(server, request.now)
     form = {**grant, "resource": discovered.resource, **scope_field(scopes)}
     payload, authentication = yield from first_token_request(
@@ -478,7 +469,7 @@ def enterprise(
         "resource": discovered.resource,
         "subject_token": text,
         "subject_token_type": provider.subject_token_type,
-        **scope_field(_scopes_for(request, discovered, client)),
+        **scope_field(request.scopes(discovered, client.scopes)),
     }
     response, _ = yield from first_token_request(
         provider.token_endpoint, form, provider._authentication, what=_WHAT

@@ -92,17 +92,10 @@ class TokenStore:
         needed = {_key(name).client for name in stored}
 
         def with_it(found: Object | None) -> Object:
-            return _to_wire(
-                [
-                    *(
-                        client
-                        for client in self._parsed(CLIENTS, _clients, found) or []
-                        if client.client_id != registration.client_id
-                        and (not client.doubtful or client.client_id in needed)
-                    ),
-                    registration,
-                ]
-            )
+            clients = self._parsed(CLIENTS, _clients, found) or []
+            others = [one for one in clients if one.client_id != registration.client_id]
+            left = [one for one in others if not one.doubtful or one.client_id in needed]
+            return _to_wire([*left, registration])
 
         await self._change(CLIENTS, registration.issuer, with_it)
 

@@ -241,8 +241,7 @@ class Listed(tuple[T, ...]):
         return type(self)(self, self.rejected, (finding, *self._findings), self.meta)
 
     def __repr__(self) -> str:
-        shown = [safe_text(getattr(entry, "name", "?"), 64) for entry in self[:8]]
-        names = ", ".join(shown)
+        names = ", ".join(safe_text(getattr(entry, "name", "?"), 64) for entry in self[:8])
         more = ", ..." if len(self) > 8 else ""
         kind = type(self).__name__
         return f"<{kind} of {len(self)}: {names}{more}; {len(self.rejected)} rejected>"

@@ -92,9 +92,9 @@ def name_findings(name: str) -> list[Finding]:
         return []
     if len(name) > 128:
         text = f"its name has {len(name)} characters; a tool's name should have at most 128"
-        return [Finding("odd_name", text)]
-    odd = safe_text("".join(dict.fromkeys(c for c in name if not ordinary_name(c))), 40)
-    text = f"its name has characters that a tool's name should not have: {odd!r}"
+    else:
+        odd = safe_text("".join(dict.fromkeys(c for c in name if not ordinary_name(c))), 40)
+        text = f"its name has characters that a tool's name should not have: {odd!r}"
     return [Finding("odd_name", text)]
 
 
@@ -103,10 +103,8 @@ def text_findings(texts: Sequence[str]) -> list[Finding]:
     whole = "\n".join(texts)
     length = len(whole)
     whole = whole[:_MAX_INSPECTED_CHARS]
-    if whole.isascii():
-        found = _controls(whole, texts) if not whole.replace("\n", "").isprintable() else []
-    else:
-        found = _controls(whole, texts) if _SUSPECT.search(whole) else []
+    plain = whole.replace("\n", "").isprintable() if whole.isascii() else not _SUSPECT.search(whole)
+    found = [] if plain else _controls(whole, texts)
     if length > _MAX_INSPECTED_CHARS:
         text = f"its texts have {length} characters: not all of them were inspected"
         found.append(Finding("long_text", text, "not inspected"))

@@ -296,7 +296,8 @@ def _not_found(error: ServerError, uri: str) -> ServerError:
 
     -32002 has no other meaning; -32602 has, unless the error's data names the URI (2026-07-28).
     """
-    if error.code != -32002 and not _is_about(error.data, uri):
+    data = error.data
+    if error.code != -32002 and not (type(data) is dict and data.get("uri") == uri):
         return error
     return NotFound(
         f"the server has no resource {safe_text(uri, 200)!r}: {error.server_message} "
@@ -309,10 +310,6 @@ def _not_found(error: ServerError, uri: str) -> ServerError:
         retry_after=error.retry_after,
         server=error.server,
     )
-
-
-def _is_about(data: Any, uri: str) -> bool:
-    return type(data) is dict and data.get("uri") == uri
 
 
 def _reference(ref: Prompt | ResourceTemplate | Mapping[str, Any]) -> dict[str, Any]:

@@ -211,10 +211,7 @@ def _passes_on_a_secret(text: str) -> bool:
         return True
     if not find(_SECRET_OF_SOMEONE, text):
         return False
-    for pattern in (_GIVES_SECRET, GIVE_IT, CALL_WITH):
-        if find(pattern, text):
-            return True
-    return _is_given(text)
+    return any(find(each, text) for each in (_GIVES_SECRET, GIVE_IT, CALL_WITH)) or _is_given(text)
 
 
 _IS_AN_OPTION = r"\bin the (?:response|result|output|export)\b|\bwhether\b|\bif true\b"
@@ -287,10 +284,7 @@ _PUBLISHES = rf"{_GIVES}.{{0,60}}\bprivate\b.{{0,60}}\b(?:public|external)\b"
 
 _RULES: tuple[tuple[str, Callable[[str], object]], ...] = (
     (f"{_FILE_WORDS}|content", _passes_on_a_file),
-    (
-        "key|token|pass|secret|credential|pin|cvv|phrase|card |cookie|env",
-        _passes_on_a_secret,
-    ),
+    ("key|token|pass|secret|credential|pin|cvv|phrase|card |cookie|env", _passes_on_a_secret),
     (
         "conversation|chat|dialog|message|the user|you know|content|tool",
         _passes_on_the_conversation,

@@ -38,7 +38,7 @@ from ..runtime.event_loop import LoopLock, current
 from ..runtime.safe_text import one_line, safe_text
 from .finding import Finding, Listed, Rejected
 from .inspection import text_findings
-from .read_requests import NAMES, Ends, Page, ReadRequests, identity, without_repeats
+from .read_requests import NAMES, Ends, ReadRequests, identity, without_repeats
 from .subscription import ListSubscription
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ class PagedCache(ABC, Generic[L]):
         meta: object = None
         for _ in range(limits.pages):
             try:
-                page, page_bytes = await self._page(fields)
+                page, page_bytes = await self._requests.page(kind.method, fields)
             except ServerError as error:
                 if error.code is not None and fields.get("cursor") == "":
                     ends.note("its last page has an empty cursor, which the server refuses")
@@ -366,9 +366,6 @@ class PagedCache(ABC, Generic[L]):
             raise self._broken(f"more than {limits.pages} pages (Limits.pages)", page)
         frozen_meta = frozen(meta if isinstance(meta, dict) else {})
         return _Fetched(found, freshness, ends.findings, frozen_meta)
-
-    async def _page(self, fields: dict[str, Any]) -> Page:
-        return await self._requests.page(self.kind.method, fields)
 
     def _entries(self, page: dict[str, Any], ends: Ends) -> list[Any]:
         entries = page.get(self.kind.member)

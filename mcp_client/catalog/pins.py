@@ -486,11 +486,9 @@ class Pins:
 
 
 def _is_skill(one: Any) -> bool:
-    return one == "dynamic" or (
+    return one == DYNAMIC or (
         type(one) is dict and bool(one) and all(type(digest) is str for digest in one.values())
     )
 
 
-@functools.lru_cache(maxsize=64)
-def _keyed_once(text: str, key: bytes | None) -> str:
-    return keyed(text, key)
+_keyed_once = functools.lru_cache(maxsize=64)(keyed)

@@ -302,13 +302,11 @@ class Subscription(ABC):
         return _End.UNSUPPORTED
 
     def _failed(self, error: Exception) -> _End:
-        seconds = seconds_text(self._seconds)
-        timeout = f"the server did not agree to notifications within {seconds} (connect timeout)"
-        self.fault = (
-            error
-            if isinstance(error, McpError)
-            else CallTimeout(timeout, clock="connect", server=self._server)
-        )
+        if not isinstance(error, McpError):
+            seconds = seconds_text(self._seconds)
+            text = f"the server did not agree to notifications within {seconds} (connect timeout)"
+            error = CallTimeout(text, clock="connect", server=self._server)
+        self.fault = error
         return _End.LOST
 
     async def _receive_acknowledgement(self, exchange: Exchange, until: float) -> Any:

@@ -27,7 +27,7 @@ from ..runtime.frozen import fields_of, frozen_dataclass, json_of, maker_of, sho
 from ..runtime.safe_text import safe_text
 from ..validation.usable_schema import UsableSchema, usable_schema
 from .finding import Finding, Listed, Rejected
-from .inspection import definition_findings
+from .inspection import definition_findings, schema_findings
 from .tool_traits import (
     HINTS,
     UI_KEYS,
@@ -280,18 +280,12 @@ def _findings_of(tool: Tool) -> tuple[Finding, ...]:
             finding
             for member, usable in schemas
             if usable is not None and (usable.skipped or usable.mixed)
-            for finding in _schema_findings(member, usable)
+            for finding in schema_findings(member, usable)
         ],
         *definition_findings(definition, tool.name, tool._looks_like),
         *hint_findings(definition.get("annotations"), tool.trusted),
         *trait_findings(definition),
     )
-
-
-def _schema_findings(member: str, usable: UsableSchema) -> list[Finding]:
-    from .inspection import schema_findings  # few tools need it
-
-    return schema_findings(member, usable)
 
 
 def _usable_input_of(tool: Tool) -> UsableSchema:

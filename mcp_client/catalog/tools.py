@@ -93,10 +93,6 @@ class Catalog(PagedCache[ToolList]):
         # Of its own, because the program may have all threads of the default limiter waiting.
         return anyio.CapacityLimiter(1)
 
-    async def tools(self, *, refresh: bool = False) -> ToolList:
-        """The complete current list; the last one, with a finding, if it cannot be fetched."""
-        return await self.all(refresh=refresh)
-
     async def pinned(self) -> ToolList | None:
         """The tools as the lock file has them; None if it does not have this server.
 

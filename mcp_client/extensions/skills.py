@@ -129,7 +129,8 @@ class Skills:
         uri = self._uri_of(skill)
         check_context(context)
         id = f"{self._origin}-skill-{next(self._numbers)}"
-        load = self._record(id, uri, context)
+        audit = self._audit
+        load = None if audit is None else audit.entry_of("skill", id, uri, context=context)
         try:
             await self._require()
             if load is not None:
@@ -145,10 +146,6 @@ class Skills:
             loaded.findings = (*loaded.findings, *await load.over())
         return loaded
 
-    def _record(self, id: str, uri: str, context: Hashable) -> AuditEntry | None:
-        audit = self._audit
-        return None if audit is None else audit.entry_of("skill", id, uri, context=context)
-
     # ----------------------------------------------------------------- one load
 
     async def _load(
@@ -159,7 +156,9 @@ class Skills:
         timeout: float | Timeouts | None,
         context: Hashable,
     ) -> Skill:
-        drift = () if self._pins is None else await self._drift(entry)
+        pins, drift = self._pins, tuple[Finding, ...]()
+        if pins is not None:
+            drift = await in_thread(pins.drift_of, entry.server, entry.uri, entry.files)
         findings = [SKILL_FINDING, *drift]
         if entry.dynamic:
             findings.append(_DYNAMIC)
@@ -167,8 +166,8 @@ class Skills:
         request = request_for(entry, id, tuple(findings), context, self._identity)
         if load is not None:
             await load.open(request)
-        if self._pins is not None:
-            self._pins.check_policy(request.server, request.uri, drift)
+        if pins is not None:
+            pins.check_policy(request.server, request.uri, drift)
         if load is not None:
             load.asking()
         verdict = await self._gate.decide(request)
@@ -179,16 +178,12 @@ class Skills:
         traffic = None if load is None else load.traffic
         content = await reader.read("SKILL.md", timeout, traffic)
         text = await in_thread(_verified, entry, content)  # seconds, if a server requires it
-        if self._pins is not None:
-            keep = partial(self._pins.loaded, is_permanent=verdict.is_permanent)
+        if pins is not None:
+            store = partial(pins.loaded, is_permanent=verdict.is_permanent)
             await write_down(
-                f"{entry.server}: the skill", keep, entry.server, entry.uri, entry.files
+                f"{entry.server}: the skill", store, entry.server, entry.uri, entry.files
             )
         return Skill(entry, text, reader)
-
-    async def _drift(self, entry: SkillEntry) -> tuple[Finding, ...]:
-        assert self._pins is not None
-        return await in_thread(self._pins.drift_of, entry.server, entry.uri, entry.files)
 
     async def _get(self, uri: str, timeout: float | Timeouts | None) -> SkillEntry:
         """Return the entry of one skill, whether it is listed or not."""

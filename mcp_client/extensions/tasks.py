@@ -58,7 +58,7 @@ class TaskCalls:
         self, connection: Connection, dispatcher: Dispatcher, context: SessionContext
     ) -> None:
         self.context = context
-        self._connection = connection
+        self.connection = connection
         self._dispatcher = dispatcher
         self._waiting: set[TaskRun] = set()
         """The tasks that ``call_tool`` waits for."""
@@ -70,7 +70,7 @@ class TaskCalls:
         ``ids`` are those of its requests, which are its progress tokens. Raises
         ``ProtocolViolation``.
         """
-        era = self._connection.rpc.era
+        era = self.connection.rpc.era
         try:
             run = self.run((read_creation if era.has_tasks else read_task)(created), call)
         except Malformed as error:
@@ -90,8 +90,8 @@ class TaskCalls:
 
     def run(self, state: TaskState, call: ToolCall | None = None) -> TaskRun:
         """Return the wait for a task, under the rules of the session's revision."""
-        kind = HandshakeTaskRun if self._connection.rpc.era.has_tasks else TaskRun
-        return kind(self._connection, self._dispatcher, self.context, state, call=call)
+        kind = HandshakeTaskRun if self.connection.rpc.era.has_tasks else TaskRun
+        return kind(self.connection, self._dispatcher, self.context, state, call=call)
 
     async def wait(self, run: TaskRun, call: InputRequest, rpc: RpcConnection) -> dict[str, Any]:
         """Return the result of the call. Anything that ends the wait earlier cancels the task."""
@@ -116,7 +116,7 @@ class TaskCalls:
         if call is not None:
             calls[call.id] = call
         try:
-            clock = TotalClock(self._connection.rpc, most_paused=self.context.timeouts.approval)
+            clock = TotalClock(self.connection.rpc, most_paused=self.context.timeouts.approval)
             return await self._until_closed(run, timeouts, options, clock)
         finally:
             if call is not None:
@@ -132,12 +132,8 @@ class TaskCalls:
             return result
         finally:
             if run.over and isinstance(run, HandshakeTaskRun):
-                self._connection.rpc.era.task_tokens.discard(run.token)
+                self.connection.rpc.era.task_tokens.discard(run.token)
                 self._dispatcher.task_progress.pop(run.token, None)
-
-    async def ensure_connected(self) -> RpcConnection:
-        """Return the connection, after connecting if necessary."""
-        return await self._connection.ensure_connected()
 
     async def aclose(self) -> None:
         """Cancel the tasks that ``call_tool`` waits for, within ``Timeouts.close``."""
@@ -153,7 +149,7 @@ class TaskCalls:
 
         A server that has gone, too, is not started again for that.
         """
-        rpc = self._connection.latest
+        rpc = self.connection.latest
         if rpc is None or not rpc.transport.alive:
             return
 
@@ -275,7 +271,7 @@ class Task:
         await self._call_end().admit()
         timeouts = self._timeouts
         try:
-            await run.cancel(await self._tasks.ensure_connected(), timeouts)
+            await run.cancel(await self._tasks.connection.ensure_connected(), timeouts)
         except McpError as error:
             self._completed(error)
             raise

@@ -481,7 +481,6 @@ class Dispatcher:
 
     @cached_property
     def _sampling_gate(self) -> SamplingGate:
-
         assert self._handlers is not None
         return SamplingGate(self._handlers, self._timeouts.approval, self._memory, self._audit)
 

@@ -141,7 +141,7 @@ class Session(FactsOfSession, LibraryOfSession):
         raises instead. Raises ``ProtocolViolation`` rather than return a part of the list.
         """
         await self._connection.ensure_connected()
-        return await self._catalog.tools(refresh=refresh)
+        return await self._catalog.all(refresh=refresh)
 
     async def get_tool(self, name: str) -> Tool:
         """Return the tool ``name``. Raises ``UnknownTool``, which lists the existing names."""

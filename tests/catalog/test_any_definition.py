@@ -66,7 +66,7 @@ async def listed(offered: list[Any], *, in_headers: bool, trusted: bool) -> Tool
 
     source = source_of(fetch, lambda: 0.0, in_headers=in_headers)
     catalog = Catalog(source, Feed(), trusted)
-    return await catalog.tools()
+    return await catalog.all()
 
 
 @pytest.mark.slow

@@ -83,7 +83,7 @@ async def test_a_list_ends_where_nothing_new_can_come_and_says_so(
     pages: list[Any], names: str, said: str
 ) -> None:
     server = Server(*pages)
-    tools = await server.catalog.tools()
+    tools = await server.catalog.all()
     assert [tool.name for tool in tools] == names.split()
     assert len(server.asked) == len(pages)
     assert {finding.kind for finding in tools.own_findings} == {"deviation"}
@@ -95,7 +95,7 @@ async def test_empty_pages_with_new_cursors_and_an_empty_cursor_that_leads_on_ar
     None
 ):
     pages = [page(nextCursor="1"), page(nextCursor="2"), page("a", nextCursor=""), page("b")]
-    tools = await Server(*pages).catalog.tools()
+    tools = await Server(*pages).catalog.all()
     assert [tool.name for tool in tools] == ["a", "b"]
     assert tools.own_findings == ()
 
@@ -103,7 +103,7 @@ async def test_empty_pages_with_new_cursors_and_an_empty_cursor_that_leads_on_ar
 async def test_a_cursor_that_is_a_number_is_sent_as_it_came_and_as_text_if_refused() -> None:
     refused = ServerError("not a string", code=-32602)
     server = Server(page("a", nextCursor=7), refused, page("a", nextCursor=7), page("b"))
-    assert [tool.name for tool in await server.catalog.tools()] == ["a", "b"]
+    assert [tool.name for tool in await server.catalog.all()] == ["a", "b"]
     assert server.asked == [{}, {"cursor": 7}, {}, {"cursor": "7"}]
 
 
@@ -111,7 +111,7 @@ async def test_a_tool_that_is_listed_twice_alike_is_one_tool_with_a_finding() ->
     twin = tool("a", title="A")
     turned = dict(reversed(twin.items()))
     server = Server({"tools": [twin, tool("b")], "nextCursor": "x"}, {"tools": [turned, tool("c")]})
-    tools = await server.catalog.tools()
+    tools = await server.catalog.all()
     assert [tool.name for tool in tools] == ["a", "b", "c"]
     assert [(one.kind, one.about) for one in tools.own_findings] == [("deviation", "a")]
     assert not tools.rejected
@@ -119,7 +119,7 @@ async def test_a_tool_that_is_listed_twice_alike_is_one_tool_with_a_finding() ->
 
 async def test_tools_of_one_name_that_differ_are_all_left_out() -> None:
     differing = [tool("a"), tool("a"), tool("a", title="other"), tool("b")]
-    tools = await Server({"tools": differing}).catalog.tools()
+    tools = await Server({"tools": differing}).catalog.all()
     assert [tool.name for tool in tools] == ["b"]
     assert {(one.name, one.kind) for one in tools.rejected} == {("a", "same_name")}
 
@@ -194,8 +194,8 @@ async def test_other_types_in_their_place_stay_refused(members: Any) -> None:
 async def test_other_icons_are_the_same_tool_with_a_finding() -> None:
     old, new = tool("a", icons=[{"src": "https://x/1.png"}]), tool("a", icons=None, title=None)
     server = Server({"tools": [old]}, {"tools": [new]})
-    first = await server.catalog.tools()
-    second = await server.catalog.tools(refresh=True)
+    first = await server.catalog.all()
+    second = await server.catalog.all(refresh=True)
     assert first[0].fingerprint == second[0].fingerprint
     assert [(one.kind, one.about) for one in second.own_findings] == [
         ("definition_changed", "icons")

@@ -48,7 +48,7 @@ class Server:
         return found
 
     async def names(self, *, refresh: bool = False) -> list[str]:
-        return [tool.name for tool in await self.catalog.tools(refresh=refresh)]
+        return [tool.name for tool in await self.catalog.all(refresh=refresh)]
 
 
 def page(*names: str, **members: Any) -> dict[str, Any]:
@@ -93,7 +93,7 @@ async def test_an_incomplete_list_is_an_error_and_never_a_short_list(
     server = Server(*pages, limits=limits)
     for _ in range(2):  # nothing of it is stored
         with pytest.raises(ProtocolViolation, match=said) as caught:
-            await server.catalog.tools()
+            await server.catalog.all()
         assert caught.value.server == "files"
         assert caught.value.result is not None
 
@@ -105,10 +105,10 @@ async def test_the_caps_themselves_are_within() -> None:
 
 async def test_a_failed_refresh_leaves_the_list_at_hand_in_force() -> None:
     server = Server(page("a"))
-    await server.catalog.tools()
+    await server.catalog.all()
     server.pages = [{}]
     with pytest.raises(ProtocolViolation):
-        await server.catalog.tools(refresh=True)
+        await server.catalog.all(refresh=True)
     assert (await server.catalog.find("a")).name == "a"
     assert await server.names() == ["a"]
 
@@ -138,7 +138,7 @@ async def test_a_malformed_tool_is_left_out_with_its_reason_and_spoils_no_other(
     definition: Any, name: str, reason: str
 ) -> None:
     server = Server({"tools": [tool("first"), definition, tool("last")]})
-    tools = await server.catalog.tools()
+    tools = await server.catalog.all()
     assert [tool.name for tool in tools] == ["first", "last"]
     (rejected,) = tools.rejected
     assert rejected.name == name
@@ -155,7 +155,7 @@ async def test_an_output_schema_of_any_type_is_taken(odd: Any) -> None:
 async def test_of_two_tools_with_one_name_neither_is_taken() -> None:
     first, second = tool("twin", description="good"), tool("twin", description="evil")
     server = Server({"tools": [first, tool("a")], "nextCursor": "x"}, {"tools": [second]})
-    tools = await server.catalog.tools()
+    tools = await server.catalog.all()
     assert [tool.name for tool in tools] == ["a"]
     assert [(one.name, one.kind) for one in tools.rejected] == [("twin", "same_name")] * 2
     with pytest.raises(UnknownTool, match="'twin' was rejected: 2 tools have this name"):
@@ -177,7 +177,7 @@ async def test_many_who_wait_cost_one_fetch() -> None:
     found: list[Any] = []
 
     async def wait(refresh: bool) -> None:
-        found.append(await server.catalog.tools(refresh=refresh))
+        found.append(await server.catalog.all(refresh=refresh))
 
     async with anyio.create_task_group() as group:
         for number in range(20):
@@ -212,7 +212,7 @@ async def test_tasks_that_wait_are_served_although_the_fetching_task_failed() ->
 
         async def fetcher() -> None:
             with first:
-                await server.catalog.tools()
+                await server.catalog.all()
 
         group.start_soon(fetcher)
         await anyio.wait_all_tasks_blocked()
@@ -226,9 +226,9 @@ async def test_tasks_that_wait_are_served_although_the_fetching_task_failed() ->
 @pytest.mark.both_backends
 async def test_the_list_is_kept_until_the_server_says_it_changed() -> None:
     server = Server(page("a"))
-    first = await server.catalog.tools()
+    first = await server.catalog.all()
     server.clock += 10**9
-    assert await server.catalog.tools() is first
+    assert await server.catalog.all() is first
     server.pages = [page("b")]
     server.feed.changed()
     assert await server.names() == ["b"]
@@ -238,7 +238,7 @@ async def test_the_list_is_kept_until_the_server_says_it_changed() -> None:
 
 async def test_a_refresh_asks_again() -> None:
     server = Server(page("a"))
-    await server.catalog.tools()
+    await server.catalog.all()
     server.pages = [page("b")]
     assert await server.names() == ["a"]
     assert await server.names(refresh=True) == ["b"]
@@ -246,9 +246,9 @@ async def test_a_refresh_asks_again() -> None:
 
 async def thrice(server: Server, *pages: Any) -> list[ToolList]:
     """Refreshed three times, with ``pages`` before the last."""
-    lists = [await server.catalog.tools(refresh=True) for _ in range(2)]
+    lists = [await server.catalog.all(refresh=True) for _ in range(2)]
     server.pages = [*pages]
-    return [*lists, await server.catalog.tools(refresh=True)]
+    return [*lists, await server.catalog.all(refresh=True)]
 
 
 async def test_what_came_as_before_is_not_looked_through_again() -> None:
@@ -277,9 +277,9 @@ async def test_what_came_otherwise_is_another_list(changed: Any) -> None:
 
 async def test_what_came_on_another_connection_is_looked_through_again() -> None:
     server = Server(page("a"))
-    _, before = [await server.catalog.tools(refresh=True) for _ in range(2)]
+    _, before = [await server.catalog.all(refresh=True) for _ in range(2)]
     server.source.connection.generation += 1
-    assert await server.catalog.tools(refresh=True) is not before
+    assert await server.catalog.all(refresh=True) is not before
 
 
 async def test_what_cannot_be_compared_is_looked_through_again() -> None:
@@ -304,7 +304,7 @@ async def test_a_host_that_judges_tool_by_tool_is_asked_each_time() -> None:
     server.catalog = Catalog(server.source, server.feed, lambda tool: trusted)
     assert [tools[0].trusted for tools in await thrice(server, page("a"))] == [False] * 3
     trusted = True
-    assert (await server.catalog.tools(refresh=True))[0].trusted
+    assert (await server.catalog.all(refresh=True))[0].trusted
 
 
 @pytest.mark.both_backends
@@ -312,7 +312,7 @@ async def test_a_notice_during_a_fetch_makes_what_is_fetched_stale() -> None:
     server = Server(page("a"))
     server.gate = anyio.Event()
     async with anyio.create_task_group() as group:
-        group.start_soon(server.catalog.tools)
+        group.start_soon(server.catalog.all)
         await anyio.wait_all_tasks_blocked()
         server.feed.changed()
         server.gate.set()
@@ -331,7 +331,7 @@ async def test_tasks_that_wait_during_a_change_notice_do_not_get_the_stale_list(
         found.append(await server.names())
 
     async with anyio.create_task_group() as group:
-        group.start_soon(server.catalog.tools)
+        group.start_soon(server.catalog.all)
         await anyio.wait_all_tasks_blocked()
         server.feed.changed()
         group.start_soon(wait)
@@ -354,20 +354,20 @@ async def test_a_call_after_a_notice_uses_the_new_definition() -> None:
 
 async def test_a_list_is_fresh_for_its_ttl_from_when_it_came() -> None:
     server = Server(page("a", ttlMs=5_000))
-    await server.catalog.tools()
+    await server.catalog.all()
     server.clock += 4.9
-    await server.catalog.tools()
+    await server.catalog.all()
     assert len(server.asked) == 1
     server.clock += 0.2
-    await server.catalog.tools()
+    await server.catalog.all()
     assert len(server.asked) == 2
 
 
 async def test_the_shortest_ttl_of_the_pages_counts() -> None:
     server = Server(page("a", nextCursor="x", ttlMs=1_000), page("b", ttlMs=60_000))
-    await server.catalog.tools()
+    await server.catalog.all()
     server.clock += 2
-    await server.catalog.tools()
+    await server.catalog.all()
     assert len(server.asked) == 4
 
 
@@ -394,14 +394,14 @@ async def test_a_ttl_of_nothing_costs_every_list_a_fetch_and_no_call_one(ttl: in
         await server.catalog.find("a")
     assert len(server.asked) == 1
     for _ in range(3):
-        await server.catalog.tools()
+        await server.catalog.all()
     assert len(server.asked) == 4
 
 
 @pytest.mark.parametrize("ttl", [10**30, 1e300, "5", None, True, [1]])
 async def test_an_odd_ttl_does_no_harm(ttl: Any) -> None:
     server = Server(page("a", ttlMs=ttl))
-    await server.catalog.tools()
+    await server.catalog.all()
     assert await server.names() == ["a"]
     assert len(server.asked) == 1
 
@@ -411,7 +411,7 @@ async def test_an_odd_ttl_does_no_harm(ttl: Any) -> None:
 
 async def test_an_unknown_tool_asks_once_more_before_it_is_refused() -> None:
     server = Server(page("a"))
-    await server.catalog.tools()
+    await server.catalog.all()
     server.pages = [page("a", "late")]
     assert (await server.catalog.find("late")).name == "late"
     assert len(server.asked) == 2
@@ -463,7 +463,7 @@ async def test_ten_thousand_tools_cost_ten_times_what_a_thousand_do() -> None:
         for _ in range(3):
             server = Server(*pages)
             started = time.process_time()
-            assert len(await server.catalog.tools()) == count
+            assert len(await server.catalog.all()) == count
             best = min(best, time.process_time() - started)
         started = time.process_time()
         for name in names:

@@ -63,7 +63,7 @@ class Server:
         return found
 
     async def names(self, *, refresh: bool = False) -> list[str]:
-        return [tool.name for tool in await self.catalog.tools(refresh=refresh)]
+        return [tool.name for tool in await self.catalog.all(refresh=refresh)]
 
 
 def page(*names: str, **members: Any) -> dict[str, Any]:
@@ -121,22 +121,22 @@ LOST = [
 @pytest.mark.parametrize("failure", LOST, ids=["connect", "server", "timeout", "violation"])
 async def test_a_list_that_cannot_be_refreshed_is_served_and_says_so(failure: Any) -> None:
     server = Server(page("a", ttlMs=1_000), failure)
-    first = await server.catalog.tools()
+    first = await server.catalog.all()
     assert first.findings == ()
     server.clock += 7
-    stale = await server.catalog.tools()
+    stale = await server.catalog.all()
     assert list(stale) == list(first)
     assert "this list is 7 s old" in str(stale.findings[0])
     server.answers = [page("b")]
-    assert (await server.catalog.tools()).findings == ()
+    assert (await server.catalog.all()).findings == ()
 
 
 @pytest.mark.parametrize("failure", LOST, ids=["connect", "server", "timeout", "violation"])
 async def test_a_refresh_that_fails_raises(failure: Any) -> None:
     server = Server(page("a"), failure)
-    await server.catalog.tools()
+    await server.catalog.all()
     with pytest.raises((ConnectError, ServerError, CallTimeout, ProtocolViolation)):
-        await server.catalog.tools(refresh=True)
+        await server.catalog.all(refresh=True)
 
 
 @pytest.mark.both_backends
@@ -150,7 +150,7 @@ async def test_a_call_does_not_go_by_a_definition_that_is_known_to_have_changed(
 
 async def test_a_first_list_that_fails_raises() -> None:
     with pytest.raises(ConnectError):
-        await Server(ConnectError("gone")).catalog.tools()
+        await Server(ConnectError("gone")).catalog.all()
 
 
 @pytest.mark.both_backends
@@ -162,7 +162,7 @@ async def test_a_failed_fetch_raises_at_once_for_every_task_that_waits() -> None
     async def wait() -> None:
         nonlocal failed
         with pytest.raises(ServerError):
-            await server.catalog.tools()
+            await server.catalog.all()
         failed += 1
 
     async with anyio.create_task_group() as group:
@@ -176,20 +176,20 @@ async def test_a_failed_fetch_raises_at_once_for_every_task_that_waits() -> None
 
 async def test_a_configuration_error_is_never_papered_over() -> None:
     server = Server(page("a", ttlMs=0), ConfigError("the lock file is broken"))
-    await server.catalog.tools()
+    await server.catalog.all()
     with pytest.raises(ConfigError):
-        await server.catalog.tools()
+        await server.catalog.all()
 
 
 @pytest.mark.both_backends
 async def test_a_storm_of_notices_costs_one_fetch() -> None:
     server = Server(page("a"))
-    await server.catalog.tools()
+    await server.catalog.all()
     for _ in range(10_000):
         server.feed.changed()
     async with anyio.create_task_group() as group:
         for _ in range(20):
-            group.start_soon(server.catalog.tools)
+            group.start_soon(server.catalog.all)
     assert len(server.asked) == 2
 
 
@@ -198,7 +198,7 @@ async def test_an_old_fetch_that_ends_after_a_notice_does_not_count_as_new() -> 
     server = Server(page("old"), page("new"))
     server.gate = anyio.Event()
     async with anyio.create_task_group() as group:
-        group.start_soon(server.catalog.tools)
+        group.start_soon(server.catalog.all)
         await anyio.wait_all_tasks_blocked()
         server.feed.changed()
         assert server.catalog.outdated
@@ -331,7 +331,7 @@ async def test_a_list_that_drips_without_end_is_given_up() -> None:
 )
 async def test_a_bad_tool_spoils_itself_alone(definition: Any, reason: str) -> None:
     server = Server({"tools": [tool("first"), definition, tool("last")]})
-    tools = await server.catalog.tools()
+    tools = await server.catalog.all()
     assert [tool.name for tool in tools] == ["first", "last"]
     (rejected,) = tools.rejected
     assert reason in rejected.reason
@@ -377,7 +377,7 @@ async def test_findings_are_those_of_the_list_and_of_the_tool_they_belong_to() -
         tool("Fine"),
         tool("odd", inputSchema={"dependencies": {"a": ["b"]}, "description": "\x1b[2J"}),
     ]
-    tools = await Server({"tools": definitions}).catalog.tools()
+    tools = await Server({"tools": definitions}).catalog.all()
     by_name = {tool.name: " ".join(map(str, tool.findings)) for tool in tools}
     assert "should not have" in by_name["get weather"]
     assert "instruct the model" in by_name["poisoned"]
