@@ -50,7 +50,7 @@ MUTATIONS: dict[str, Mutation] = {
         "_, decided = await self._edit(request, decided, check, seconds)",
     ),
     "a cancellation that a hook swallows is forgotten": Mutation(
-        "connection.cancellation",
+        "connection.call_options",
         "    if (token is None or not token.cancelled) and not being_cancelled(before):\n",
         "    if True:\n",
     ),
