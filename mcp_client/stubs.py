@@ -24,7 +24,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
-from .catalog.result import ToolResult
+from .catalog.call_values import ToolResult
 from .catalog.schema_types import TYPING, WORDS, SchemaTypes
 from .catalog.tool import Tool, tools_of
 from .errors import ConfigError, InvalidResult, ToolChanged

@@ -17,11 +17,11 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4231,  # instructions of servers; official: a session in the shape of the official S
+    "adapters": 4230,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4299,  # the files of a skill; `quick`; misspelt options; longer names
-    "audit": 2999,  # arguments are left out if the tool is not known; appends in one coroutine
+    "audit": 2998,  # arguments are left out if the tool is not known; appends in one coroutine
     "auth": 4091,  # options as in approval; longer errors
-    "catalog": 4211,  # options as in approval; the meta of lists
+    "catalog": 4202,  # options as in approval; the meta of lists
     "cli": 3987,  # pins --name; longer errors
     "code": 856,  # the record of a run has the tag
     "config": 2849,  # config files came out of "host"; longer errors
@@ -35,8 +35,8 @@ CODE_LINES = {
     "protocol": 2831,  # the newest revision of one era; a frame is freed before its values
     "runtime": 3763,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1075,  # options as in approval
-    "session": 2863,  # the log of a server came from "handlers"; calls wait their turn
-    "state": 1158,  # the rows of the journal have a type; FileState in a file of its own
+    "session": 2858,  # the log of a server came from "handlers"; calls wait their turn
+    "state": 1157,  # the rows of the journal have a type; FileState in a file of its own
     "stubs": 190,
     "sync": 339,  # one import more, of "config"; session_id, server_response
     "testing": 514,

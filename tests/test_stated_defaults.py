@@ -14,8 +14,8 @@ from mcp_client import Host
 from mcp_client.adapters import model_tools as toolset_options
 from mcp_client.adapters import toolset
 from mcp_client.adapters.own_tools import STORED_BYTES
-from mcp_client.catalog import inspection
-from mcp_client.catalog.tool_traits import task_support_of
+from mcp_client.catalog import definition
+from mcp_client.catalog.definition import task_support_of
 from mcp_client.code import interpreter
 from mcp_client.connection.call_options import MAX_KEY_CHARS, CallOptions
 from mcp_client.extensions import task_state
@@ -124,7 +124,7 @@ AMOUNTS: list[tuple[str | None, str, float]] = [
     (limits.__doc__, r"headers without end (.+?) redirects", http_pool._MAX_HEAD_BYTES),
     (limits.__doc__, r"memory of a schema check (.+?),", engine.MEMORY_BYTES),
     (limits.__doc__, r"a server never reads (.+?) an entry", stdio._MAX_BACKLOG_BYTES),
-    (limits.__doc__, r"entry of a tool search (.+?) text", inspection.MAX_TEXTS_CHARS),
+    (limits.__doc__, r"entry of a tool search (.+?) text", definition.MAX_TEXTS_CHARS),
     (limits.__doc__, r"polls of a task (.+?) apart", task_state._MIN_POLL_SECONDS),
 ]
 """A docstring, where it states an amount, and the amount in force."""

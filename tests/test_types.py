@@ -45,7 +45,7 @@ from mcp_client.adapters.calls import ModelCall
 from mcp_client.approval import Decisions, PendingApproval
 from mcp_client.audit import Audit, AuditTo, OpenCall, Verified, verify_audit
 from mcp_client.auth import FileTokens, TokenStore
-from mcp_client.catalog.tool_traits import Hints
+from mcp_client.catalog.definition import Hints
 from mcp_client.content import PromptResult, ResourceResult
 from mcp_client.extensions import Task
 from mcp_client.host import ServerStatus

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from ..catalog.call_context import ModelArguments
+from ..catalog.call_values import ModelArguments
 from ..errors import (
     AuthError,
     BrokenPromise,

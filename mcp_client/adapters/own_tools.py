@@ -23,7 +23,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..catalog.call_context import same_context
+from ..catalog.call_values import same_context
 from ..catalog.tool import Tool
 from ..catalog.tool_index import ToolIndex
 from ..runtime.safe_text import safe_text

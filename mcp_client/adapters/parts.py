@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from ..catalog.call_values import ToolResult
 from ..catalog.library import PromptResult, ResourceResult
-from ..catalog.result import ToolResult
 from ..errors import ConfigError, ProtocolViolation
 from ..protocol.content import (
     SIGNATURES,

@@ -27,7 +27,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from math import inf
 from typing import Any, TypeAlias, TypeVar
 
-from ..catalog.call_context import context_text
+from ..catalog.call_values import context_text
 from ..connection.call_options import CallOptions
 from ..errors import CallPending, ConfigError, McpError
 from ..protocol.canonical_json import NotJson, canonical, digest_with

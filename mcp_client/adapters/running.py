@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 from anyio.lowlevel import checkpoint
 
 from ..approval.constraints import glob
-from ..catalog.call_context import NotAnObject
-from ..catalog.result import ToolResult
+from ..catalog.call_values import NotAnObject, ToolResult
 from ..connection.call_options import (
     MAX_KEY_CHARS,
     CallOptions,

@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack, overload
 
-from ..catalog.result import ToolResult
+from ..catalog.call_values import ToolResult
 from ..catalog.tool import Tool
 from ..connection.call_options import CallOptions, check_context
 from ..errors import McpError

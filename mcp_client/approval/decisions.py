@@ -38,7 +38,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from ..catalog.call_context import context_text, is_storable, same_context
+from ..catalog.call_values import context_text, is_storable, same_context
 from ..errors import ConfigError
 from ..protocol.canonical_json import digest_with, keyed, plain, sha256
 from ..runtime.safe_text import safe_text

@@ -53,7 +53,7 @@ from weakref import finalize
 
 import anyio
 
-from ..catalog.call_context import same_context
+from ..catalog.call_values import same_context
 from ..connection.call_options import CancelToken
 from ..errors import CallPending, ConfigError, McpError, StateError
 from ..runtime.callbacks import in_thread

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..catalog.call_context import is_storable, same_context
+from ..catalog.call_values import is_storable, same_context
 from ..runtime.callbacks import in_thread
 from ..runtime.safe_text import safe_text
 from .decision import Allow, Remember

@@ -14,15 +14,15 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
-from ..catalog.call_context import (
+from ..catalog.call_values import (
     CallOrigin,
     context_from_json,
     context_text,
     context_to_json,
     is_storable,
 )
+from ..catalog.definition import WORST, Hints, HintSource
 from ..catalog.finding import Finding
-from ..catalog.tool_traits import WORST, Hints, HintSource
 from ..errors import CallDenied, ConfigError, McpError
 from ..protocol.canonical_json import NotJson, digest_with, sha256
 from ..runtime.frozen import frozen_dataclass

@@ -59,7 +59,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from ..catalog.call_context import CallOrigin, same_context
+from ..catalog.call_values import CallOrigin, same_context
 from ..catalog.finding import Finding
 from ..connection.call_options import check_context
 from ..errors import ConfigError

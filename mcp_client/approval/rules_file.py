@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import Any
 
-from ..catalog.call_context import context_from_json
+from ..catalog.call_values import context_from_json
 from ..errors import ConfigError
 from ..runtime.atomic_file import access_problem
 from ..runtime.safe_text import near, safe_text

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..catalog.call_context import CallOrigin
+from ..catalog.call_values import CallOrigin
 from ..catalog.finding import Finding
 from ..protocol.canonical_json import plain
 from ..protocol.content import ContentBlock, content_block

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import KW_ONLY, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..catalog.call_context import CallOrigin, context_from_json, context_to_json, is_storable
+from ..catalog.call_values import CallOrigin, context_from_json, context_to_json, is_storable
 from ..errors import ConfigError
 from ..protocol.canonical_json import plain
 from ..runtime.frozen import frozen_dataclass

@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from ..catalog.call_context import CallOrigin
+from ..catalog.call_values import CallOrigin
+from ..catalog.definition import Hints
 from ..catalog.finding import Finding
 from ..catalog.tool import Tool, fingerprinted
-from ..catalog.tool_traits import Hints
 from ..errors import ConfigError, McpError
 from ..protocol.canonical_json import NotJson, canonical, frozen, plain, sha256
 from ..runtime.frozen import frozen_dataclass, maker_of

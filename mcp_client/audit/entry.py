@@ -14,9 +14,8 @@ import anyio
 
 from ..approval.request import ApprovalRequest
 from ..approval.tool_call import ToolCall
-from ..catalog.call_context import NotAnObject
+from ..catalog.call_values import NotAnObject, ToolResult
 from ..catalog.finding import Finding
-from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..errors import (
     CallDenied,

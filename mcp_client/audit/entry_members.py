@@ -45,7 +45,7 @@ from weakref import WeakKeyDictionary
 
 from ..approval.request import ApprovalRequest, Fact, RequestKind
 from ..approval.tool_call import Script, ToolCall
-from ..catalog.call_context import CallOrigin
+from ..catalog.call_values import CallOrigin
 from ..catalog.finding import Finding
 from ..catalog.tool import Tool
 from ..connection.rpc import Traffic

@@ -90,7 +90,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..catalog.call_context import CallOrigin
+from ..catalog.call_values import CallOrigin
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import KnownSecrets
 from .entry import AuditEntry

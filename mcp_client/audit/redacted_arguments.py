@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from ..approval.tool_call import ToolCall
-from ..catalog.result import ToolResult
+from ..catalog.call_values import ToolResult
 from ..catalog.tool import Tool
 from ..protocol.canonical_json import canonical
 from ..runtime.session_context import KnownSecrets

@@ -5,16 +5,14 @@ The names of resources, prompts and content are in ``mcp_client.content``.
 ::
 
     tool.py             a tool: a frozen value, its fingerprint, and whether its server is trusted
-    tool_traits.py      the traits of a definition: hints, audience, view, task support
     tools.py            the tools of one server, and whether the host trusts their annotations
     paged_list.py       one list of a server: fetched page by page, cached, refreshed
     read_requests.py    requests that only read: pages of lists and their end, contents, prompts
-    call_context.py     ``ToolCall.context`` and ``ToolCall.origin``
     bound_schema.py     a schema without the arguments that the host sets
-    result.py           the result of a tool call
+    call_values.py      a call: its context and origin, and its result
     library.py          the resources and prompts of one session
     finding.py          findings to consider before an approval, and lists that have them
-    inspection.py       the findings about a tool's definition
+    definition.py       a definition: hints, audience, view, task support, and findings about it
     orders.py           text that tries to instruct the model
     order_rules.py      the words of orders, and rules for what must not be together in a sentence
     pins.py             the lock file of tool definitions
@@ -33,7 +31,7 @@ __getattr__, __dir__, __all__ = _lazy(
     {
         "tool": ["Tool", "ToolList"],
         "tools": ["Trust"],
-        "result": ["ToolResult"],
+        "call_values": ["ToolResult"],
         "finding": ["Finding", "Rejected"],
         "pins": ["Pins"],
     },

@@ -36,8 +36,8 @@ from ..protocol.canonical_json import FrozenObject, frozen
 from ..runtime.backoff import NoticePace
 from ..runtime.event_loop import LoopLock, current
 from ..runtime.safe_text import one_line, safe_text
+from .definition import text_findings
 from .finding import Finding, Listed, Rejected
-from .inspection import text_findings
 from .read_requests import NAMES, Ends, ReadRequests, identity, without_repeats
 from .subscription import ListSubscription
 

@@ -26,21 +26,22 @@ from ..protocol.schema_walk import copy_of
 from ..runtime.frozen import fields_of, frozen_dataclass, json_of, maker_of, show_fields
 from ..runtime.safe_text import safe_text
 from ..validation.usable_schema import UsableSchema, usable_schema
-from .finding import Finding, Listed, Rejected
-from .inspection import definition_findings, schema_findings
-from .tool_traits import (
+from .definition import (
     HINTS,
     UI_KEYS,
     Hints,
     HintSource,
     TaskSupport,
     ToolUi,
+    definition_findings,
     hint_findings,
     hints_from,
+    schema_findings,
     task_support_of,
     trait_findings,
     ui_of,
 )
+from .finding import Finding, Listed, Rejected
 
 if TYPE_CHECKING:
     from ..protocol.metadata import Origin

@@ -26,8 +26,8 @@ from ..errors import UnknownTool
 from ..protocol.headers import InvalidHeaderParam, header_params_of
 from ..runtime.daemon_thread import run_in_thread
 from ..runtime.safe_text import invisible, safe_text
+from .definition import LookAlikes, ordinary_name
 from .finding import Finding, Rejected, RejectedKind
-from .inspection import LookAlikes, ordinary_name
 from .paged_list import LOGGED_BY_THE_LIST, Kind, PagedCache
 from .read_requests import ReadRequests, without_repeats
 from .subscription import ListSubscription

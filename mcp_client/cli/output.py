@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..catalog.result import ToolResult
+from ..catalog.call_values import ToolResult
 from ..errors import McpError, ends_of
 from ..protocol.content import (
     AudioContent,

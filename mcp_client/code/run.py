@@ -27,7 +27,7 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from ..approval.tool_call import Script
-from ..catalog.call_context import ModelArguments, is_storable
+from ..catalog.call_values import ModelArguments, is_storable
 from ..connection.call_options import CallOptions, cancelled_by
 from ..errors import (
     CallDenied,

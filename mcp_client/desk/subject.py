@@ -24,7 +24,7 @@ from typing import Any, TypeGuard
 
 from ..approval.queue import PendingApproval
 from ..approval.request import ApprovalRequest
-from ..catalog.call_context import is_storable
+from ..catalog.call_values import is_storable
 from ..runtime.console_layout import runs_backwards
 from .http import Refused
 from .markup import Html, Part, element, filled, joined

@@ -24,9 +24,9 @@ from typing import Any, Protocol, TypeAlias, Unpack
 
 import anyio
 
+from ..catalog.call_values import ToolResult
 from ..catalog.finding import Listed
 from ..catalog.library import ResourceResult
-from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..connection.call_options import CallOptions, CancelToken, ReadOptions
 from ..errors import (

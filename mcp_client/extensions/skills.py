@@ -41,8 +41,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..approval.gate import Gate
 from ..approval.remembered import write_down
 from ..approval.skill_request import SKILL_FINDING, SkillFile, digest_of
+from ..catalog.definition import text_findings
 from ..catalog.finding import Finding, Listed
-from ..catalog.inspection import text_findings
 from ..catalog.library import ResourceResult, read_resource, uri_of
 from ..catalog.paged_list import Kind, PagedEntries
 from ..catalog.pins import DYNAMIC, Pins, pinned

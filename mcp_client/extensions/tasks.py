@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 
-from ..catalog.result import ToolResult
+from ..catalog.call_values import ToolResult
 from ..connection.call_options import OnProgress
 from ..connection.connection import Connection
 from ..connection.rpc import RequestOptions, RpcConnection, Traffic

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import anyio
 
-from ..catalog.result import ToolResult
+from ..catalog.call_values import ToolResult
 from ..catalog.tool import Tool, ToolList
 from ..catalog.watch import ToolChanges
 from ..config.server_config import ServerConfig, ServerLike

@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from ..catalog.call_values import ToolResult
 from ..catalog.finding import Finding, Listed, Rejected
-from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, ToolList, not_a_name
 from ..catalog.watch import ToolChanges, tools_compared
 from ..connection.call_options import CallOptions, ReadOptions

@@ -28,8 +28,7 @@ import anyio
 
 from ..approval.decision import Allow
 from ..approval.tool_call import ToolCall, new_call
-from ..catalog.call_context import CallOrigin
-from ..catalog.result import ToolResult
+from ..catalog.call_values import CallOrigin, ToolResult
 from ..catalog.tools import Catalog
 from ..connection.call_options import (
     CallOptions,

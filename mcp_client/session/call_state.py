@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ..approval.remembered import OneCallApproval
-from ..catalog.call_context import CallOrigin
+from ..catalog.call_values import CallOrigin, ToolResult
 from ..catalog.finding import Finding
-from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..catalog.tools import Catalog
 from ..connection.call_options import CancelToken, OnProgress

@@ -31,9 +31,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 
-from ..catalog.call_context import context_text, is_storable
+from ..catalog.call_values import ToolResult, context_text, is_storable
 from ..catalog.finding import Finding
-from ..catalog.result import ToolResult
 from ..connection.connection import Connection
 from ..errors import (
     BrokenPromise,

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ..approval.tool_call import ToolCall
     from ..audit.entry import AuditEntry
     from ..audit.record import SessionAudit
+    from ..catalog.call_values import ToolResult
     from ..catalog.finding import Finding
     from ..catalog.pins import Pins
-    from ..catalog.result import ToolResult
     from ..connection.telemetry import CallSpan
     from ..errors import McpError
     from ..state import State

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import anyio
 
+from ..catalog.call_values import ToolResult
 from ..catalog.read_requests import ReadRequests
-from ..catalog.result import ToolResult
 from ..catalog.subscriptions import Subscriptions
 from ..catalog.tool import Tool, ToolList
 from ..catalog.tools import Catalog

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ..audit import Audit
     from ..audit.record import SessionAudit
     from ..audit.redacted_arguments import SpanContent
+    from ..catalog.call_values import ToolResult
     from ..catalog.pins import Pins
-    from ..catalog.result import ToolResult
     from ..catalog.tools import Trust
     from ..connection.call_options import CallOptions, Retry
     from ..handlers.handlers import Handlers

@@ -30,8 +30,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakValueDictionary
 
-from ..catalog.call_context import context_to_json, is_storable
-from ..catalog.result import ToolResult
+from ..catalog.call_values import ToolResult, context_to_json, is_storable
 from ..catalog.tool import Tool
 from ..catalog.tools import Catalog
 from ..connection.call_options import CallOptions

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..catalog.call_context import ModelArguments
+from ..catalog.call_values import ModelArguments, ToolResult
+from ..catalog.definition import Hints
 from ..catalog.finding import Finding, FindingKind
-from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
-from ..catalog.tool_traits import Hints
 from ..errors import Advice, InvalidResult, InvalidSchema
 from ..protocol.canonical_json import sha256
 from ..protocol.json_pointer import escape, parse, resolve

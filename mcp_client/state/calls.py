@@ -33,8 +33,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..catalog.call_context import context_from_json
-from ..catalog.result import ToolResult
+from ..catalog.call_values import ToolResult, context_from_json
 from ..errors import ConfigError, InvalidArguments, NotPending, NotSent
 from ..protocol.canonical_json import canonical, digest_with
 from ..runtime.safe_text import safe_text

@@ -17,7 +17,7 @@ from mcp_client.approval.decision import CHOICES
 from mcp_client.approval.request import Fact
 from mcp_client.approval.skill_request import SKILL_FINDING, SkillFile, digest_of
 from mcp_client.approval.start_request import STARTS
-from mcp_client.catalog.tool_traits import Hints
+from mcp_client.catalog.definition import Hints
 
 PROMPT = {"role": "user", "content": {"type": "text", "text": "What is the capital of Norway?"}}
 

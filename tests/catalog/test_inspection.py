@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_client import Tool
-from mcp_client.catalog.inspection import LookAlikes, name_findings, text_findings
+from mcp_client.catalog.definition import LookAlikes, name_findings, text_findings
 from mcp_client.runtime.safe_text import invisible, safe_text
 from tests.support.timing import grows_linearly
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mcp_client.catalog.inspection import text_findings
+from mcp_client.catalog.definition import text_findings
 from mcp_client.catalog.orders import order_in
 from tests.support.timing import grows_linearly
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from mcp_client import ConfigError, Finding, Tool, ToolCall, ToolList, allow_all, connect
 from mcp_client.catalog import Rejected
-from mcp_client.catalog.tool_traits import Hints
+from mcp_client.catalog.definition import Hints
 from mcp_client.protocol.canonical_json import NotJson, canonical
 from tests.support.starting import scripted
 from tests.support.terminal import call_of

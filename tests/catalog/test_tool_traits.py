@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import Host, MemoryServer, NotSent, Tool, ToolCall, allow_all, connect
-from mcp_client.catalog.tool_traits import ToolUi, trait_findings
+from mcp_client.catalog.definition import ToolUi, trait_findings
 from tests.support.properties import examples
 
 BOTH = frozenset({"model", "app"})

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import ConfigError, MemoryServer, Tool, connect
-from mcp_client.catalog.tool_traits import Hints, hint_findings
+from mcp_client.catalog.definition import Hints, hint_findings
 
 pytestmark = pytest.mark.one_backend
 

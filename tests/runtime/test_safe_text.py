@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.catalog.inspection import text_findings
+from mcp_client.catalog.definition import text_findings
 from mcp_client.content import safe_text
 from mcp_client.runtime.safe_text import invisible
 

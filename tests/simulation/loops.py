@@ -39,7 +39,7 @@ from trio._core import _run as trio_run
 from trio.testing import MockClock
 
 import mcp_client
-from mcp_client.catalog import call_context
+from mcp_client.catalog import call_values
 from mcp_client.catalog import tools as catalog_tools
 from mcp_client.connection import establish
 from mcp_client.runtime import callbacks
@@ -264,7 +264,7 @@ async def _end(world: World) -> None:
 def _simulated(world: World) -> Iterator[None]:
     """Let time, chance and threads be the world's own."""
     global _world
-    for memory in (checker._checkers, establish._wants_initialize, call_context._marks):
+    for memory in (checker._checkers, establish._wants_initialize, call_values._marks):
         memory.clear()  # other lives may have filled it
     rng = random.Random(world.seed)
     state = random.getstate()
