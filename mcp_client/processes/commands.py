@@ -17,6 +17,8 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from ..errors import Advice
+
 __all__ = [
     "command_line_on_windows",
     "environment_of",
@@ -27,6 +29,7 @@ __all__ = [
     "name_of_command",
     "redacted_words",
     "split_words",
+    "why_not_found",
     "words_on_windows",
 ]
 
@@ -334,3 +337,30 @@ def _named(word: str, directory: str | None) -> str:
 def _stem(word: str) -> str:
     last = word.replace("\\", "/").rsplit("/", 1)[-1]
     return _EXTENSION.sub("", _VERSION.sub("", last) or last)
+
+
+def why_not_found(command: str, args: Sequence[str]) -> tuple[str, Advice]:
+    """Return the reason why no file was found for ``command``, and what to do."""
+    if command.startswith("~"):
+        return "'~' is not expanded", Advice("give os.path.expanduser('~/...')", "home")
+    try:
+        words = split_words(command)
+    except ValueError:
+        words = []
+    if len(words) > 1:
+        more = ", ..." if args else ""
+        program, *rest = redacted_words(words)
+        apart = (
+            f"give the command and its arguments apart: StdioServer({program!r}, "
+            f"[{', '.join(map(repr, rest))}{more}])"
+        )
+        missing = os.path.isabs(words[0]) and not os.path.exists(words[0])
+        if missing and not any(word.startswith("-") for word in rest):
+            return "no file has this path", Advice(
+                f"if it is a whole command line, {apart}", "command"
+            )
+        return "it is a whole command line", Advice(apart, "command")
+    if os.path.basename(command) != command:
+        advice = Advice("check the path, and that it may be executed")
+        return "it is not an executable file", advice
+    return "it is not on PATH", Advice("install it, or give its full path")

@@ -49,15 +49,20 @@ _log = logging.getLogger("mcp_client")
 class Waiter(Protocol):
     """A protocol: one task awaits it, until any code in the loop wakes the task, once."""
 
-    def done(self) -> bool: ...
-    def set_result(self, result: None, /) -> None: ...
+    def done(self) -> bool:
+        """Whether the task was woken, or is being cancelled."""
+
+    def set_result(self, result: None, /) -> None:
+        """Wake the task."""
+
     def __await__(self) -> Generator[Any, Any, None]: ...
 
 
 class Handle(Protocol):
     """Ends what it was returned for. ``cancel`` may be called more than once."""
 
-    def cancel(self) -> object: ...
+    def cancel(self) -> object:
+        """End it."""
 
 
 class CountsCancellations(Protocol):
@@ -73,7 +78,8 @@ class Backend(Protocol):
     def now(self) -> float:
         """Seconds on the loop's own clock."""
 
-    def waiter(self) -> Waiter: ...
+    def waiter(self) -> Waiter:
+        """Return a new waiter, for a task of this event loop."""
 
     def current_task(self) -> CountsCancellations:
         """Return the task that calls."""
@@ -105,7 +111,8 @@ class Backend(Protocol):
         If the loop has ended, it is not called.
         """
 
-    def call_at(self, when: float, callback: Callable[[], None]) -> Handle: ...
+    def call_at(self, when: float, callback: Callable[[], None]) -> Handle:
+        """Call ``callback`` when the loop's clock shows ``when``."""
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` once the tasks that can run now have run.
@@ -122,7 +129,8 @@ class Backend(Protocol):
     def on_readable(self, fd: int, callback: Callable[[], object]) -> Handle:
         """Call ``callback`` whenever ``fd`` can be read. Cancel it before ``fd`` is closed."""
 
-    def on_writable(self, fd: int, callback: Callable[[], object]) -> Handle: ...
+    def on_writable(self, fd: int, callback: Callable[[], object]) -> Handle:
+        """Call ``callback`` whenever ``fd`` can be written. Cancel it before ``fd`` is closed."""
 
 
 def current() -> Backend:
@@ -176,9 +184,11 @@ class LoopEvent:
         self._waiters: list[Waiter] = []
 
     def is_set(self) -> bool:
+        """Whether the event has happened."""
         return self._is_set
 
     def set(self) -> None:
+        """Wake all tasks that wait, and let later ones not wait."""
         self._is_set = True
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
@@ -186,6 +196,7 @@ class LoopEvent:
                 waiter.set_result(None)
 
     async def wait(self) -> None:
+        """Wait until the event is set."""
         if not self._is_set:
             waiter = current().waiter()
             self._waiters.append(waiter)
@@ -289,7 +300,10 @@ class _Asyncio:
 
         # Not ``create_task``: with an eager task factory (Python 3.12) the work would run before
         # the caller has the handle that ends it.
-        return _referenced(sys.modules["asyncio"].Task(run(), loop=self.loop))
+        task = sys.modules["asyncio"].Task(run(), loop=self.loop)
+        _running.add(task)  # the loop itself has only weak references to its tasks
+        task.add_done_callback(_running.discard)
+        return task  # type: ignore[no-any-return]
 
     def on_readable(self, fd: int, callback: Callable[[], object]) -> Handle:
         self.loop.add_reader(fd, callback)
@@ -303,13 +317,6 @@ class _Asyncio:
 _running: set[asyncio.Task[None]] = set()
 
 
-def _referenced(task: asyncio.Task[None]) -> asyncio.Task[None]:
-    # The loop itself keeps only weak references to its tasks.
-    _running.add(task)
-    task.add_done_callback(_running.discard)
-    return task
-
-
 class _Watch:
     __slots__ = ("_fd", "_remove")
 
@@ -321,16 +328,6 @@ class _Watch:
         fd, self._fd = self._fd, None
         if fd is not None:
             self._remove(fd)
-
-
-class _NeverCounted:
-    """A task of trio, which cancels scopes and not tasks."""
-
-    def cancelling(self) -> int:
-        return 0
-
-
-_NEVER_COUNTED = _NeverCounted()
 
 
 def _trio_token() -> Any:
@@ -356,7 +353,10 @@ class _Trio:
         return _TrioWaiter()
 
     def current_task(self) -> CountsCancellations:
-        return _NEVER_COUNTED
+        return self  # nothing is counted: trio cancels scopes and not tasks
+
+    def cancelling(self) -> int:
+        return 0
 
     def effective_deadline(self) -> float:
         return float(sys.modules["trio"].current_effective_deadline())
@@ -399,10 +399,7 @@ class _Trio:
 
         return self.spawn(ring)
 
-    def spawn(self, function: Callable[[], Awaitable[None]]) -> Handle:
-        return self._spawn(function)
-
-    def _spawn(self, function: Callable[[], Awaitable[None]]) -> trio.CancelScope:
+    def spawn(self, function: Callable[[], Awaitable[None]]) -> trio.CancelScope:
         import trio
 
         scope = trio.CancelScope()
@@ -438,7 +435,7 @@ class _Trio:
                 if not scope.cancel_called:
                     _contained(callback)
 
-        scope = self._spawn(watch)
+        scope = self.spawn(watch)
         return scope
 
 

@@ -23,7 +23,7 @@ from ..processes.commands import (
     inherited,
     name_of_command,
     redacted_words,
-    split_words,
+    why_not_found,
 )
 from ..processes.new_process import new_process
 from ..protocol.canonical_json import sha256
@@ -136,6 +136,8 @@ class StdioServer:
 
 
 class StdioTransport(Transport):
+    """A transport over the standard streams of a process that it starts."""
+
     multiplexed = True
     alive: bool = False
 
@@ -150,18 +152,21 @@ class StdioTransport(Transport):
         self.name: str = name_of_command(server.redacted_command, server.args, server.cwd)
 
     def clone(self) -> StdioTransport:
+        """Return a new transport, which has to grant what this one did."""
         clone = StdioTransport(self._server)
         clone._grants = self._grants
         return clone
 
     @property
     def identity(self) -> Hashable:
+        """The command, its words, its variables and its sandbox."""
         server = self._server
         pairs = tuple(sorted((server.env or {}).items()))
         return ("stdio", server.command, server.args, str(server.cwd), pairs, self._granted)
 
     @property
     def stable_identity(self) -> str:
+        """The same as a digest, which may be stored."""
         # Only as a digest: a word or a value may be a secret.
         server = self._server
         cwd = os.path.abspath(server.cwd or ".")
@@ -174,10 +179,12 @@ class StdioTransport(Transport):
 
     @property
     def network(self) -> dict[str, str | int]:
+        """The attributes of a span: a pipe."""
         return {"network.transport": "pipe"}
 
     @property
     def address(self) -> str:
+        """The command, without what may be secret in it."""
         server = self._server
         words = [server.redacted_command, *redacted_words([server.command, *server.args])[1:]]
         place = "" if server.cwd is None else f" in {os.path.abspath(server.cwd)}"
@@ -185,6 +192,7 @@ class StdioTransport(Transport):
 
     @property
     def pinned_identity(self) -> str | None:
+        """A digest of the variables that distinguish this server; None without one."""
         # Not the words of the command: they often contain paths of one machine.
         # Nor their variables, unless they are named.
         named = self._telling() if self._server.identity else []
@@ -207,9 +215,11 @@ class StdioTransport(Transport):
         return [[name, env[name]] for name in sorted(set(names or ()))]
 
     def unread(self) -> int | None:
+        """Return the number of sent bytes that the process has not read yet."""
         return self._process.unread() if self._process is not None else None
 
     def permit(self, policy: StartPolicy | None) -> None:
+        """Raise ``ConfigError`` if the policy does not allow the command."""
         if policy is None:
             return
         server, env = self._server, self._to_look_up(environment_of(self._server.env or {}), policy)
@@ -221,6 +231,7 @@ class StdioTransport(Transport):
         )
 
     async def open(self, context: TransportContext) -> None:
+        """Start the process."""
         from ..processes.process import StderrTail  # only if a process is started
 
         self.permit(context.policy)
@@ -249,6 +260,7 @@ class StdioTransport(Transport):
 
     @property
     def sandbox(self) -> Confinement | None:
+        """The grants of the process; None without a sandbox."""
         return self._sandbox
 
     def _argv(self, env: Mapping[str, str]) -> list[str]:
@@ -256,7 +268,7 @@ class StdioTransport(Transport):
         cwd = None if server.cwd is None else os.fspath(server.cwd)
         found = find_executable(server.command, cwd, self._to_look_up(env, self._context.policy))
         if found is None:
-            why, advice = _why_not_found(server)
+            why, advice = why_not_found(server.command, server.args)
             raise ConnectError(
                 f"cannot run the command {server.redacted_command!r}: {why}",
                 advice=advice,
@@ -286,6 +298,7 @@ class StdioTransport(Transport):
     async def exchange(
         self, id: Id, text: str, headers: Mapping[str, str], until: float
     ) -> LineExchange:
+        """Write a request, and return its exchange."""
         process, exchange = self._process, self._multiplexer.exchange(id)
         crowded = len(self._multiplexer.exchanges) > 1
         try:
@@ -300,11 +313,13 @@ class StdioTransport(Transport):
         return exchange
 
     def catch_up(self) -> Awaitable[None] | None:
+        """Read what has arrived."""
         process = self._process
         has_read = process is not None and process.read_arrived() and self._multiplexer.all_seen()
         return None if has_read else super().catch_up()
 
     def withdraw(self, id: Id) -> bool:
+        """Return whether the request has not left, and never will."""
         exchange = self._multiplexer.exchanges.get(id)
         return exchange is not None and self._never_leaves(exchange)
 
@@ -316,6 +331,7 @@ class StdioTransport(Transport):
         return pending.over.is_set() or process.withdraw(pending)
 
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
+        """Write a message, and wait until it has left."""
         try:
             if (pending := self._write(text)) is not None:
                 await self._left(pending)
@@ -328,6 +344,7 @@ class StdioTransport(Transport):
             raise self._not_sent() from None
 
     def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
+        """Write a message, unless the process has left too many unread."""
         if self._process is not None and self._process.backlog > _MAX_BACKLOG_BYTES:
             self._context.stats.unsent += 1
             return
@@ -451,11 +468,13 @@ class StdioTransport(Transport):
         return secrets_passed(server.env or {}, server.args) if server.env or server.args else set()
 
     async def aclose(self) -> None:
+        """End the process, and wait for its end."""
         process = self._end()
         if process is not None:
             await process.aclose(self._context.timeouts.close)
 
     async def abandon(self, *, wait: bool = False) -> None:
+        """End the process without the time that it may have to close."""
         process = self._end()
         if process is not None:
             process.abandon(min(_ABANDON_SECONDS, self._context.timeouts.close))
@@ -463,6 +482,7 @@ class StdioTransport(Transport):
                 await process.aclose(_ABANDON_SECONDS)
 
     def unmatched_output(self) -> UnmatchedOutput | None:
+        """Return what the process wrote that belongs to no request."""
         return None if self._process is None else self._multiplexer.unmatched_output()
 
     def _end(self) -> Process | None:
@@ -471,28 +491,3 @@ class StdioTransport(Transport):
             self.alive, self._closed = False, True
             self._mark_settled()
         return self._process
-
-
-def _why_not_found(server: StdioServer) -> tuple[str, Advice]:
-    if server.command.startswith("~"):
-        return "'~' is not expanded", Advice("give os.path.expanduser('~/...')", "home")
-    try:
-        words = split_words(server.command)
-    except ValueError:
-        words = []
-    if len(words) > 1:
-        more = ", ..." if server.args else ""
-        command, *rest = redacted_words(words)
-        args = ", ".join(map(repr, rest))
-        apart = (
-            f"give the command and its arguments apart: StdioServer({command!r}, [{args}{more}])"
-        )
-        missing = os.path.isabs(words[0]) and not os.path.exists(words[0])
-        if missing and not any(word.startswith("-") for word in rest):
-            advice = Advice(f"if it is a whole command line, {apart}", "command")
-            return "no file has this path", advice
-        return "it is a whole command line", Advice(apart, "command")
-    if os.path.basename(server.command) != server.command:
-        advice = Advice("check the path, and that it may be executed")
-        return "it is not an executable file", advice
-    return "it is not on PATH", Advice("install it, or give its full path")
