@@ -19,7 +19,7 @@ CODE_LINES = {
     "__main__": 4,
     "adapters": 4230,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4299,  # the files of a skill; `quick`; misspelt options; longer names
-    "audit": 2998,  # arguments are left out if the tool is not known; appends in one coroutine
+    "audit": 3091,  # arguments are left out if the tool is not known; appends in one coroutine
     "auth": 4091,  # options as in approval; longer errors
     "catalog": 4202,  # options as in approval; the meta of lists
     "cli": 3987,  # pins --name; longer errors
@@ -33,7 +33,7 @@ CODE_LINES = {
     "handlers": 1239,  # a handler for any notification
     "host": 2061,  # ttl; Timeouts.gather
     "protocol": 2831,  # the newest revision of one era; a frame is freed before its values
-    "runtime": 3764,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
+    "runtime": 3768,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1075,  # options as in approval
     "session": 2858,  # the log of a server came from "handlers"; calls wait their turn
     "state": 1157,  # the rows of the journal have a type; FileState in a file of its own

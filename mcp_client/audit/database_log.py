@@ -43,14 +43,7 @@ from .database_chains import (
     export,
     verify,
 )
-from .hash_chain import (
-    MAX_LINE_BYTES,
-    NOTHING,
-    Position,
-    Verified,
-    now,
-    seal,
-)
+from .hash_chain import MAX_LINE_BYTES, NOTHING, Given, Position, Verified, now, seal
 from .opened_file import Turn
 from .sinks import Joined, Record, Sink, in_own_thread
 
@@ -75,7 +68,7 @@ class _Doubt(NamedTuple):
     """A write that failed, and may have been done nevertheless."""
 
     last: Position
-    records: Sequence[Mapping[str, Any]]
+    records: Sequence[Given]
 
 
 class DatabaseLog:
@@ -88,9 +81,9 @@ class DatabaseLog:
         self._name, self._number = "", 0
         self._last = Position(0, 1, NOTHING)
         self._doubts: list[_Doubt] = []
-        self._known: deque[Mapping[str, Any]] = deque(maxlen=_MAX_KNOWN)
+        self._known: deque[Given] = deque(maxlen=_MAX_KNOWN)
         """The records that were written although their writer got an error."""
-        self._unwritten: deque[Mapping[str, Any]] = deque()
+        self._unwritten: deque[Given] = deque()
         self._losses: list[str] = []
         self._retrying: threading.Thread | None = None
         self._closed = threading.Event()
@@ -107,7 +100,7 @@ class DatabaseLog:
         """The secret bytes that lines are signed with, or None."""
         return self._database.key
 
-    def append(self, *records: Mapping[str, Any]) -> None:
+    def append(self, *records: Given) -> None:
         """Add a line for each of ``records``, all of them or none, after queued ones.
 
         Blocks. Raises ``StateError`` if the database cannot be reached, and ``AuditError`` for a
@@ -116,7 +109,7 @@ class DatabaseLog:
         with self._turn.taken():
             self._write(records)
 
-    def append_in(self, change: Joined, *records: Mapping[str, Any]) -> None:
+    def append_in(self, change: Joined, *records: Given) -> None:
         """Append in the transaction of ``change``, or after it if that is not possible."""
         try:
             with self._turn.taken():
@@ -125,7 +118,7 @@ class DatabaseLog:
             change(None)
             self.append(*records)
 
-    def keep(self, records: Iterable[Mapping[str, Any]]) -> None:
+    def keep(self, records: Iterable[Given]) -> None:
         """Write ``records`` as soon as that is possible, and before any others."""
         self._unwritten.extend(records)
         thread = self._retrying
@@ -172,7 +165,7 @@ class DatabaseLog:
 
     # ------------------------------------------------------------------ writing
 
-    def _write(self, given: Sequence[Mapping[str, Any]]) -> None:
+    def _write(self, given: Sequence[Given]) -> None:
         """Called by one thread at a time."""
         with self._database._connection() as connection:
             self._begin_where_needed(connection)
@@ -187,9 +180,7 @@ class DatabaseLog:
         for _ in range(number):
             self._unwritten.popleft()
 
-    def _append_in(
-        self, change: Callable[[Any], object], records: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def _append_in(self, change: Callable[[Any], object], records: Sequence[Given]) -> None:
         if self._process != os.getpid() or self._unwritten:
             raise _Elsewhere
         before = self._last
@@ -207,10 +198,10 @@ class DatabaseLog:
             raise
         self._doubts.clear()
 
-    def _doubt(self, last: Position, records: Sequence[Mapping[str, Any]]) -> None:
+    def _doubt(self, last: Position, records: Sequence[Given]) -> None:
         self._doubts = [*self._doubts[1 - _MAX_DOUBTS :], _Doubt(last, records)]
 
-    def _appended(self, connection: Any, records: Sequence[Mapping[str, Any]]) -> bool:
+    def _appended(self, connection: Any, records: Sequence[Given]) -> bool:
         """Append. Returns False if the last line of the chain is not the known one."""
         new = self._not_known(records)
         lines, last = [], self._last
@@ -237,7 +228,7 @@ class DatabaseLog:
         self._last = last
         return True
 
-    def _not_known(self, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    def _not_known(self, records: Sequence[Given]) -> list[Given]:
         """Return those that are not written yet."""
         if not self._known:
             return list(records)
@@ -329,9 +320,8 @@ class DatabaseLog:
 
 class _DatabaseSink(Sink):
     def __init__(self, log: DatabaseLog) -> None:
-        super().__init__(repr(log))
+        super().__init__(repr(log), log.key)
         self._log = log
-        self.key = log.key
         self.storage = log._database
 
     @property
@@ -339,13 +329,13 @@ class _DatabaseSink(Sink):
         return self._log.has_unwritten
 
     def keep(self, records: Iterable[Record]) -> None:
-        self._log.keep(map(self._finished, records))
+        self._log.keep(map(self._text, records))
 
     def losses(self) -> Sequence[str]:
         return self._log.take_losses()
 
-    async def _write(self, records: list[Record], shield: bool) -> None:
+    async def _write(self, records: list[str], shield: bool) -> None:
         await in_own_thread(self._log.append, *records, shield=shield)
 
-    async def _write_within(self, change: Joined, records: list[Record], shield: bool) -> None:
+    async def _write_within(self, change: Joined, records: list[str], shield: bool) -> None:
         await in_own_thread(self._log.append_in, change, *records, shield=shield)

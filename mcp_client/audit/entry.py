@@ -32,7 +32,7 @@ from ..errors import (
 from ..runtime.safe_text import safe_text
 from .entry_members import About, EntryMembers
 from .hash_chain import timestamp
-from .sinks import Record, Recorder, Sink, Within, failure_reason
+from .sinks import Members, Record, Recorder, Sink, Within, failure_reason
 
 if TYPE_CHECKING:
     from ..approval.decision import Verdict
@@ -69,7 +69,7 @@ class AuditEntry(EntryMembers):
     def resumed(cls, audit: Recorder, about: About, process: int) -> AuditEntry:
         """Return the entry of a call that another session has opened, in ``process``."""
         entry = cls(audit, about)
-        entry._opened_by, entry._first, entry._opened = process, {}, list(audit.sinks)
+        entry._opened_by, entry._first, entry._opened = process, Record("", {}), list(audit.sinks)
         return entry
 
     def again(self, id: str) -> AuditEntry:
@@ -137,7 +137,7 @@ class AuditEntry(EntryMembers):
 
         An approver who is asked about an edit again sees its findings; those of every edit stay.
         """
-        before = None if self._first is None else self._first["arguments_digest"]
+        before = self._digest
         after = self._redacted_arguments(call.arguments_json, None)
         earlier = [] if self._edited is None else self._edited["findings"]
         found = self._redacted_findings(call.findings)
@@ -155,7 +155,9 @@ class AuditEntry(EntryMembers):
 
     def asking(self) -> None:
         """Note that approval is asked for now."""
-        self._marks["asking"] = self._audit.clock()
+        if self._asked_at is None:
+            self._asked_at = self._audit.clock()
+        self._answered_at = None
 
     def decided(self, verdict: Verdict[R]) -> None:
         """Note the gate's approval, perhaps of a call with the approver's arguments."""
@@ -173,7 +175,7 @@ class AuditEntry(EntryMembers):
 
     def sending(self) -> None:
         """Note that the call is sent now."""
-        self._marks["running"] = self._audit.clock()
+        self._sent_at = self._audit.clock()
 
     def is_stored_in(self, storage: object) -> bool:
         """Whether its records are stored in ``storage``."""
@@ -203,9 +205,10 @@ class AuditEntry(EntryMembers):
         """
         text = None if error is None else self._safe(error)
         failure = await self._close(outcome, delivery, text, within)
-        losses = [loss for sink in self._audit.sinks for loss in sink.losses()]
-        texts = losses if failure is None else [*losses, failure]
-        return tuple(Finding("not_recorded", text) for text in texts)
+        texts = [loss for sink in self._audit.sinks for loss in sink.losses()]
+        if failure is not None:
+            texts.append(failure)
+        return tuple([Finding("not_recorded", text) for text in texts])
 
     async def decided_by(self, gate: Gate, request: R) -> None:
         """Open it, have ``gate`` decide, and close it. Raises what the gate does."""
@@ -229,8 +232,8 @@ class AuditEntry(EntryMembers):
             error = cancelled
         if isinstance(error, CallDenied | StartDenied):
             self._decide("deny", error.source, error.reason, error.by, error.rule)
-        elif "asking" in self._marks and "answered" not in self._marks:
-            self._marks["answered"] = self._audit.clock()
+        elif self._asked_at is not None and self._answered_at is None:
+            self._answered_at = self._audit.clock()
         if isinstance(error, GeneratorExit):  # the coroutine is being closed and cannot wait
             name, delivery = type(error).__name__, self._delivery(error)
             closing = self._close(name, delivery, None)
@@ -250,9 +253,9 @@ class AuditEntry(EntryMembers):
 
     def _decide(
         self, answer: str, source: str, reason: str | None, by: str | None, rule: str = ""
-    ) -> Record:
-        if "asking" in self._marks:
-            self._marks.setdefault("answered", self._audit.clock())
+    ) -> Members:
+        if self._asked_at is not None and self._answered_at is None:
+            self._answered_at = self._audit.clock()
         text = None if reason is None else self._safe(reason)
         self._decision = {"answer": answer, "source": self._safe(source, 32), "reason": text}
         if by is not None:
@@ -265,33 +268,28 @@ class AuditEntry(EntryMembers):
         self, outcome: str, delivery: str, text: str | None, within: Within | None = None
     ) -> str | None:
         """Write the second record, and the first if it is missing. Returns the failure, or None."""
+        audit, failures = self._audit, list[str]()
         try:
-            return await self._written(outcome, delivery, text, within)
+            if self.is_first is not None and not await self.is_first():
+                return None
+            first = self._first if self._first is not None else self._opening()
+            last = self._closing(outcome, delivery, text)
+            for sink in audit.sinks:
+                was_open = sink in self._opened
+                records = (last,) if was_open else (first, last)
+                failure = await sink.write(*records, shield=True, within=within)
+                if failure is None:
+                    continue
+                failures.append(failure_reason(sink, failure))
+                if was_open and audit.refuses:
+                    sink.keep((last,))
         finally:
-            self._audit.ended(self)
-
-    async def _written(
-        self, outcome: str, delivery: str, text: str | None, within: Within | None
-    ) -> str | None:
-        if self.is_first is not None and not await self.is_first():
-            return None
-        first = self._first if self._first is not None else self._opening()
-        last = self._closing(outcome, delivery, text)
-        failures = []
-        for sink in self._audit.sinks:
-            was_open = sink in self._opened
-            records = (last,) if was_open else (first, last)
-            failure = await sink.write(*records, shield=True, within=within)
-            if failure is None:
-                continue
-            failures.append(failure_reason(sink, failure))
-            if was_open and self._audit.refuses:
-                sink.keep((last,))
+            audit.ended(self)
         if not failures:
             return None
         message = f"the audit record of this call could not be closed: {'; '.join(failures)}"
         _log.error("%s/%s: %s", *self._name, message)
-        return message if self._audit.refuses else None
+        return message if audit.refuses else None
 
     def _delivery(self, error: BaseException) -> str:
         traffic = self.traffic

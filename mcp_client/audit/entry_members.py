@@ -40,8 +40,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Hashable
+from functools import partial
+from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, NamedTuple, TypeAlias
-from weakref import WeakKeyDictionary
 
 from ..approval.request import ApprovalRequest, Fact, RequestKind
 from ..approval.tool_call import Script, ToolCall
@@ -50,8 +51,14 @@ from ..catalog.finding import Finding
 from ..catalog.tool import Tool
 from ..connection.rpc import Traffic
 from .hash_chain import now
-from .redacted_arguments import MAX_ARGUMENTS_CHARS, differing_paths, redacted_arguments, text_of
-from .sinks import Digested, Record, Recorder
+from .redacted_arguments import (
+    MAX_ARGUMENTS_CHARS,
+    are_shown,
+    differing_paths,
+    redacted_arguments,
+    text_of,
+)
+from .sinks import Digested, Members, Record, Recorder, Shared
 
 __all__ = ["About", "EntryKind", "EntryMembers"]
 
@@ -96,136 +103,186 @@ class About(NamedTuple):
 class EntryMembers:
     """The data of one entry so far, and its two records made of them."""
 
+    _request: ApprovalRequest | None = None
+    _tool: Tool | None = None
+    _is_resumed = False
+    _is_unread = False
+    _wrong: Finding | None = None
+    _place = "the whole value"
+    _opened_by: int | None = None
+    _decision: Members | None = None
+    _edited: Members | None = None
+    _changed: Members | None = None
+    _digest: Digested | None = None
+    _asked_at: float | None = None
+    _answered_at: float | None = None
+    _sent_at: float | None = None
+    counts: Members = {}  # noqa: RUF012 - replaced, never changed
+    """The additional members of ``closed``, for a script's run."""
+
     def __init__(self, audit: Recorder, about: About) -> None:
         self.about: About = about
         self.id: str = about.id
         self.traffic: Traffic = Traffic()
-        self.counts: Record = {}
-        """The additional members of ``closed``, for a script's run."""
         self._audit = audit
-        self._name = (audit.server, audit.redacted_name(about.subject))
+        self._known = audit.known(about.subject)
         self._revision = about.revision
-        self._is_resumed = False
-        self._tool: Tool | None = None
-        self._is_unread = False
-        self._request: ApprovalRequest | None = None
-        self._wrong: Finding | None = None
-        self._place = "the whole value"
         self._hidden: list[str] = []
-        self._opened_by: int | None = None
-        self._decision: Record | None = None
-        self._edited: Record | None = None
-        self._changed: Record | None = None
-        self._marks: dict[str, float] = {}
+
+    @property
+    def _name(self) -> tuple[str, str]:
+        """The names of the server and of the subject, for a log."""
+        return self._audit.server, self._known.name
 
     def _opening(self) -> Record:
         about, audit = self.about, self._audit
         request = self._request
-        record = self._head("opened")
+        own: Members = {}
         if about.repeats is not None:
-            record["repeats"] = about.repeats
+            own["repeats"] = about.repeats
         origin = about.origin if request is None else request.origin
         if origin != "host":
-            record["origin"] = origin
-        if about.script is not None and about.kind == "call":
-            record |= about.script.recorded()
-        record["identity"] = audit.identity
-        record |= audit.whose(about.context, about.tag)
+            own["origin"] = origin
+        if about.kind == "call":
+            if about.script is not None:
+                own |= about.script.recorded()
+            return self._opening_of_call(own)
+        own |= self._subject()
+        own["identity"] = audit.identity
+        own |= audit.whose(about.context, about.tag)
         for part in _OPENED[about.kind]:
-            record |= part(self)
-        return record
+            own |= part(self)
+        return Record(self._head("opened"), own)
+
+    def _opening_of_call(self, own: Members) -> Record:
+        request, head, digest = self._request, self._head("opened"), None
+        text = "" if request is None else request.arguments_json
+        if text and are_shown(self._audit.redaction, self._audit.secrets, text, self._tool):
+            digest = self._digest = Digested(text, has_secrets=False)
+            head = f'{head},"arguments":{text},"redacted":[],"arguments_bytes":{len(text)}'
+        else:
+            own |= self._arguments()
+            self._digest = own["arguments_digest"]
+        return Record(head, own, self._of_definition(), digest)
 
     def _closing(self, outcome: str, delivery: str, text: str | None) -> Record:
-        marks, end = self._marks, self._audit.clock()
-        asking, running = marks.get("asking"), marks.get("running")
-        record = self._head("closed")
-        record |= self._audit.whose(self.about.context, self.about.tag)
-        if self._opened_by is None:
-            record["decision"] = self._decision
-        else:
-            record["opened_by"] = self._opened_by
+        about, end = self.about, self._audit.clock()
+        own: Members = {}
         if self._changed is not None:
-            record["changed"] = self._changed
+            own["changed"] = self._changed
         if self._edited is not None:
-            record["edited"] = self._edited
-        record["outcome"] = outcome
+            own["edited"] = self._edited
         if text is not None:
-            record["error"] = text
-        asked = None if asking is None else round(marks.get("answered", end) - asking, 6)
-        record |= {
-            "delivery": delivery,
-            "asking_seconds": asked,
-            "running_seconds": None if running is None else round(end - running, 6),
-            "sent_bytes": self.traffic.sent,
-            "received_bytes": self.traffic.received,
+            own["error"] = text
+        answered = end if self._answered_at is None else self._answered_at
+        head = _CLOSED.get(about.kind, _ALL_CLOSED) % {
+            "head": self._head("closed"),
+            "asking": _seconds(self._asked_at, answered),
+            "running": _seconds(self._sent_at, end),
+            "sent": self.traffic.sent,
+            "received": self.traffic.received,
         }
-        for name in _NOT_CLOSED.get(self.about.kind, ()):
-            del record[name]
-        record |= self.counts
-        return record
+        ended = self._decision, self._opened_by, outcome, delivery
+        if about.kind == "call":
+            return Record(head, own, self._shared("closed", ended, partial(self._of_end, *ended)))
+        own |= {**self._subject(), **self._audit.whose(about.context, about.tag)}
+        own |= self._of_end(*ended)
+        for name in _NOT_CLOSED.get(about.kind, ()):
+            del own[name]
+        return Record(head, own | self.counts)
 
-    def _head(self, event: str) -> Record:
-        server, name = self._name
-        record: Record = {
-            "time": now(),
-            "event": event,
-            "process": os.getpid(),
-            "call": self.id,
-            "server": server,
-            "tool": name,
-        }
-        kind = self.about.kind
-        if kind != "call":
-            record["tool"] = None
-            record[kind] = (
-                self._safe(self.about.subject, _MAX_FACT_CHARS) if kind in _REQUESTS else name
-            )
-        return record
+    def _head(self, event: str) -> str:
+        """Return the members that all records have, as JSON text."""
+        id = encode_basestring_ascii(self.id)
+        return f'"time":"{now()}","event":"{event}","process":{os.getpid()},"call":{id}'
+
+    def _subject(self) -> Members:
+        kind, name = self.about.kind, self._known.name
+        if kind in _REQUESTS:
+            name = self._safe(self.about.subject, _MAX_FACT_CHARS)
+        return {"server": self._audit.server, "tool": None, kind: name}
+
+    def _of_definition(self) -> Shared:
+        """Return the members of ``opened`` that most calls of a tool have alike."""
+        request = self._request
+        key: Any = None
+        if (
+            isinstance(request, ToolCall)
+            and not (self._hidden or self._wrong or request.meta_json or request.drift)
+            and not (request.edited or request.origin != "host")
+        ):
+            key = self._tool, self._revision, request.findings, self._audit.secrets.count
+        return self._shared("opened", key, self._of_tool)
+
+    def _shared(self, event: str, key: Any, members: Callable[[], Members]) -> Shared:
+        """Return members of a call's record: the last ones if ``key`` and context are the same."""
+        shared, about = self._known.shared, self.about
+        is_cached = key is not None and about.tag is None and type(about.context) in _COMPARED
+        key = key, about.context
+        if is_cached and event in shared:
+            before, found = shared[event]
+            if before == key:
+                return found
+        names = {"server": self._audit.server, "tool": self._known.name}
+        whose = self._audit.whose(about.context, about.tag)
+        found = Shared({**names, **whose, **members()})
+        if is_cached:
+            shared[event] = key, found
+        return found
+
+    def _of_end(
+        self, decision: Members | None, opened_by: int | None, outcome: str, delivery: str
+    ) -> Members:
+        decided = {"decision": decision} if opened_by is None else {"opened_by": opened_by}
+        return {**decided, "outcome": outcome, "delivery": delivery}
 
     # -------------------------------------------------------- the parts of ``opened``
 
-    def _in_force(self) -> Record:
+    def _in_force(self) -> Members:
         return {"revision": self._revision}
 
-    def _definition(self) -> Record:
+    def _of_tool(self) -> Members:
         tool = self._tool
         return {
+            "identity": self._audit.identity,
+            "revision": self._revision,
             "trusted": None if tool is None else tool.trusted,
             "fingerprint": None if tool is None else tool.fingerprint,
+            **self._seen(),
         }
 
-    def _arguments(self) -> Record:
+    def _arguments(self) -> Members:
         request, arguments = self._request, self.about.arguments
         text = text_of(arguments) if request is None else request.arguments_json
         size = None if text is None else _size(text)
         return {**self._redacted_arguments(text, arguments), "arguments_bytes": size}
 
-    def _no_arguments(self) -> Record:
+    def _no_arguments(self) -> Members:
         nothing = dict.fromkeys(("arguments", "arguments_digest", "arguments_bytes"))
         return {**nothing, "redacted": []}
 
-    def _content(self) -> Record:
+    def _content(self) -> Members:
         """Return the version of a skill that is asked about."""
         request = self._request
         if request is None:
             return dict.fromkeys(("fingerprint", "files", "bytes"))
         return {"fingerprint": request.fingerprint, **request._recorded}
 
-    def _secret_fingerprint(self) -> Record:
+    def _secret_fingerprint(self) -> Members:
         request = self._request
         if request is None:
             return {"fingerprint": None}
         digested = Digested(request.fingerprint or "", has_secrets=True)
         return {"fingerprint": digested, **request._recorded}
 
-    def _seen(self) -> Record:
+    def _seen(self) -> Members:
         """Return the part that the approver is shown."""
         request = self._request
         if request is None:
             return self._redacted_findings(() if self._wrong is None else (self._wrong,))
         return {**self._redacted_findings(request.findings), "facts": self._facts(request)}
 
-    def _code(self) -> Record:
+    def _code(self) -> Members:
         script = self.about.script
         code = "" if script is None else script.code
         record = {
@@ -237,24 +294,11 @@ class EntryMembers:
 
     # ------------------------------------------------------------ what may be shown
 
-    def _facts(self, request: ApprovalRequest) -> Record:
-        """Return the facts. Those of a tool alone are looked through once."""
-        if not isinstance(request, ToolCall):
-            return self._redacted_facts(request._without_values())
-        is_special = request.meta_json or request.drift or request.origin != "host"
-        if self._hidden or is_special or request.edited:
-            return self._redacted_facts(request)
-        known = request.tool._derive(_records_by_audit)
-        facts = known.get(self._audit)
-        if facts is None:
-            facts = known[self._audit] = self._redacted_facts(request)
-        return facts
-
-    def _redacted_facts(self, request: ApprovalRequest) -> Record:
+    def _facts(self, request: ApprovalRequest) -> Members:
         """Return the facts of it that other members do not have."""
         found: dict[str, list[str]] = {}
         left = _MAX_FACTS_BYTES
-        for fact in request.facts():
+        for fact in request._without_values().facts():
             if fact.kind in _IN_OTHER_MEMBERS:
                 continue
             texts = found.setdefault(fact.kind, [])
@@ -275,13 +319,13 @@ class EntryMembers:
         self._hidden += redacted.hidden
         return self._safe(json.dumps(redacted.value, ensure_ascii=False), _MAX_FACT_CHARS)
 
-    def _redacted_findings(self, findings: tuple[Finding, ...]) -> Record:
-        record: Record = {"findings": list(map(self._redacted_finding, findings[:_MAX_FINDINGS]))}
+    def _redacted_findings(self, findings: tuple[Finding, ...]) -> Members:
+        record: Members = {"findings": list(map(self._redacted_finding, findings[:_MAX_FINDINGS]))}
         if len(findings) > _MAX_FINDINGS:
             record["more_findings"] = len(findings) - _MAX_FINDINGS
         return record
 
-    def _redacted_finding(self, finding: Finding) -> Record:
+    def _redacted_finding(self, finding: Finding) -> Members:
         about, text = self._safe(finding.about, 200), finding.text
         if finding.kind == "broken_arguments":  # the sentence quotes an argument
             text = f"the arguments break the tool's input schema at {self._place}"
@@ -290,7 +334,7 @@ class EntryMembers:
         redacted = {"kind": finding.kind, "text": self._safe(text)}
         return {**redacted, "about": about} if about else redacted
 
-    def _redacted_arguments(self, text: str | None, arguments: Any) -> Record:
+    def _redacted_arguments(self, text: str | None, arguments: Any) -> Members:
         """Return the arguments as a record may show them.
 
         They are of ``text`` if there is one, else of ``arguments``.
@@ -320,10 +364,9 @@ class EntryMembers:
 
 
 _REQUESTS = "skill", "start", "sampling"
-_Part: TypeAlias = Callable[[EntryMembers], Record]
+_Part: TypeAlias = Callable[[EntryMembers], Members]
 _every = EntryMembers
 _OPENED: dict[EntryKind, tuple[_Part, ...]] = {
-    "call": (_every._in_force, _every._definition, _every._arguments, _every._seen),
     "skill": (_every._in_force, _every._content, _every._seen),
     "start": (_every._in_force, _every._secret_fingerprint, _every._seen),
     "sampling": (_every._in_force, _every._secret_fingerprint, _every._seen),
@@ -332,18 +375,29 @@ _OPENED: dict[EntryKind, tuple[_Part, ...]] = {
     "script": (_every._code,),
 }
 """The parts of ``opened`` that follow those which all kinds have."""
-_OF_WHAT_WAS_SENT = "delivery", "running_seconds", "sent_bytes", "received_bytes"
 _NOT_CLOSED: dict[str, tuple[str, ...]] = {
-    "start": _OF_WHAT_WAS_SENT,
-    "sampling": _OF_WHAT_WAS_SENT,
-    "script": ("decision", "delivery", "asking_seconds", "sent_bytes", "received_bytes"),
+    "start": ("delivery",),
+    "sampling": ("delivery",),
+    "script": ("decision", "delivery"),
 }
 """The members that ``closed`` of a kind does not have."""
+_ALL_CLOSED = (
+    '%(head)s,"asking_seconds":%(asking)s,"running_seconds":%(running)s'
+    ',"sent_bytes":%(sent)d,"received_bytes":%(received)d'
+)
+_CLOSED = {
+    "start": '%(head)s,"asking_seconds":%(asking)s',
+    "sampling": '%(head)s,"asking_seconds":%(asking)s',
+    "script": '%(head)s,"running_seconds":%(running)s',
+}
+"""The JSON text that ``closed`` of a kind begins with, if it is not ``_ALL_CLOSED``."""
+_COMPARED = frozenset({str, int, type(None)})
+"""The types of a context by which members of records are found again."""
+
+
+def _seconds(began: float | None, end: float) -> str:
+    return "null" if began is None else f"{end - began:.6f}"
 
 
 def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-def _records_by_audit(tool: Tool) -> WeakKeyDictionary[Recorder, Record]:
-    return WeakKeyDictionary()

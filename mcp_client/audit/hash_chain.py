@@ -28,7 +28,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import lock, unlock
@@ -38,9 +38,11 @@ __all__ = [
     "MAX_LINE_BYTES",
     "NOTHING",
     "Check",
+    "Given",
     "OpenCall",
     "Position",
     "Verified",
+    "encoder_with",
     "key_of",
     "now",
     "opened_files",
@@ -61,9 +63,12 @@ _PLACE = frozenset({"line", "file", "previous", "hash"})
 _SEAL = re.compile(rb'(?s)(\{.*),"hash":"([0-9a-f]{64})"\}')
 
 
-def _make_dump() -> Callable[[Any], str]:
-    """Return an encoder of JSON in ASCII. CPython's C encoder is made once, not per line."""
-    encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+def encoder_with(default: Callable[[Any], Any] | None = None) -> Callable[[Any], str]:
+    """Return an encoder of JSON in ASCII, with ``default`` for objects that JSON does not have.
+
+    CPython's C encoder is made once, not per line.
+    """
+    encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=default)
     make: Any = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return encoder.encode
@@ -73,7 +78,11 @@ def _make_dump() -> Callable[[Any], str]:
     return lambda value: "".join(chunks(value, 0))
 
 
-_dump = _make_dump()
+_dump = encoder_with()
+
+
+Given: TypeAlias = Mapping[str, Any] | str
+"""A record, or the JSON text of its members: in ASCII, without braces and names of the chain."""
 
 
 class Position(NamedTuple):
@@ -160,18 +169,18 @@ def key_of(key: bytes | None) -> bytes | None:
 
 
 def seal(
-    record: Mapping[str, Any], last: Position, key: bytes | None, file: int | None = None
+    record: Given, last: Position, key: bytes | None, file: int | None = None
 ) -> tuple[bytes, Position]:
     """Return the line that follows ``last``, without its newline, and the position it makes."""
     number, file = last.line + 1, last.file if file is None else file
-    if type(record) is not dict or not record.keys().isdisjoint(_PLACE):
+    if not isinstance(record, str):
         # Members of the record cannot replace those of the chain, nor repeat them.
-        record = {name: value for name, value in record.items() if name not in _PLACE}
-    head = f'{{"line":{number},"file":{file},"previous":"{last.hash}"'
-    if record:
-        head = f"{head},{_dump(record)[1:-1]}"
-    digest = _hash(head.encode("ascii"), key)
-    return f'{head},"hash":"{digest}"}}'.encode("ascii"), Position(number, file, digest)
+        own = {name: value for name, value in record.items() if name not in _PLACE}
+        record = _dump(own)[1:-1]
+    more = "," if record else ""
+    head = f'{{"line":{number},"file":{file},"previous":"{last.hash}"{more}{record}'.encode("ascii")
+    digest = _hash(head, key)
+    return b'%b,"hash":"%b"}' % (head, digest.encode("ascii")), Position(number, file, digest)
 
 
 def unseal(line: bytes, key: bytes | None) -> tuple[dict[str, Any], Position]:
@@ -188,12 +197,18 @@ def unseal(line: bytes, key: bytes | None) -> tuple[dict[str, Any], Position]:
 
 def _hash(head: bytes, key: bytes | None) -> str:
     if key is None:
-        import hashlib  # only now: it loads a library that most hosts do not need
-
-        return hashlib.sha256(head).hexdigest()
+        digest: str = _sha256()(head).hexdigest()
+        return digest
     import hmac
 
     return hmac.digest(key, head, "sha256").hex()
+
+
+@functools.cache
+def _sha256() -> Callable[[bytes], Any]:
+    import hashlib  # only now: it loads a library that most hosts do not need
+
+    return hashlib.sha256
 
 
 def rotated(path: Path) -> list[tuple[int, Path]]:

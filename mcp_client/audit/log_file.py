@@ -43,7 +43,7 @@ from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import access_problem, lock, unlock, wait_for_disk
 from ..runtime.directory import checked_path
 from ..runtime.option_names import with_option_names
-from .hash_chain import MAX_LINE_BYTES, NOTHING, Position, key_of, now, rotated, seal, unseal
+from .hash_chain import MAX_LINE_BYTES, NOTHING, Given, Position, key_of, now, rotated, seal, unseal
 from .opened_file import OpenedFile, Turn
 
 __all__ = ["AuditLog"]
@@ -140,7 +140,7 @@ class AuditLog:
         options |= {"fsync": self.fsync, "key": self._key, "code": self.code}
         return partial(type(self), self._file, **options), ()
 
-    def append(self, *records: Mapping[str, Any]) -> None:
+    def append(self, *records: Given) -> None:
         """Add a line for each of ``records``, all of them or none. Blocks.
 
         Raises ``AuditError`` if the file cannot be written, does not end with a line of this log,
@@ -150,7 +150,7 @@ class AuditLog:
             if not self.append_now(*records, patience=_LOCK_SECONDS):
                 raise self._busy()
 
-    def append_now(self, *records: Mapping[str, Any], patience: float = 0.0) -> bool:
+    def append_now(self, *records: Given, patience: float = 0.0) -> bool:
         """Append, or return False after waiting ``patience`` seconds for other processes."""
         until = time.monotonic() + patience if patience else 0.0
         try:
@@ -180,7 +180,7 @@ class AuditLog:
 
     # ------------------------------------------------------------------ one try
 
-    def _appended(self, records: tuple[Mapping[str, Any], ...], until: float) -> bool:
+    def _appended(self, records: tuple[Given, ...], until: float) -> bool:
         """Append. Returns False if the file was rotated, so that the new one must be opened."""
         try:
             opened = self._idle.pop()
@@ -198,12 +198,12 @@ class AuditLog:
             size, known, cut, loss = here.st_size, self._written, None, None
             if here.st_mode != _OWN_FILE_MODE or not size:
                 self._check_access(file, here)
-            if known is not None and known.size == size and self._is_intact(file, here):
-                last = known.last
+            if known is not None and known.size == size and self._is_intact(known, opened, size):
+                text, last = self._sealed(records, [], known.last, known.last.file)
             else:
                 last, cut = self._end(file, here)
-                loss = self._loss(file, here, last)
-            text, last = self._lines(records, last, cut, size == 0, loss)
+                loss = self._loss(opened, here, last)
+                text, last = self._lines(records, last, cut, size == 0, loss)
             if cut is None and loss is None and self._is_full(size, len(text)):
                 self._rotate(last.file)
                 return False
@@ -251,16 +251,14 @@ class AuditLog:
 
     def _lines(
         self,
-        records: tuple[Mapping[str, Any], ...],
+        records: tuple[Given, ...],
         last: Position,
         cut: bytes | None,
         new: bool,
         loss: Mapping[str, Any] | None,
     ) -> tuple[bytes, Position]:
         """Return the lines to write, and the position after them."""
-        if cut is None and loss is None and not new:
-            return self._sealed(records, [], last, last.file)
-        first: list[Mapping[str, Any]] = []
+        first: list[Given] = []
         if cut:
             first.append({"event": "repaired", **_about(), **_traces(cut)})
         if loss is not None and self._written is not None:
@@ -275,7 +273,7 @@ class AuditLog:
         return self._sealed((*first, *records), [] if cut is None else [b"\n"], last, number)
 
     def _sealed(
-        self, records: Sequence[Mapping[str, Any]], lines: list[bytes], last: Position, file: int
+        self, records: Sequence[Given], lines: list[bytes], last: Position, file: int
     ) -> tuple[bytes, Position]:
         """Return ``lines`` and those of ``records``, and the position after them."""
         for record in records:
@@ -307,18 +305,19 @@ class AuditLog:
             return self._before(), None
         return self._last_line(file, here.st_size, self.path)
 
-    def _is_intact(self, file: int, here: os.stat_result) -> bool:
+    def _is_intact(self, known: _Written, opened: OpenedFile, size: int) -> bool:
         """Whether this is the file we last wrote to, with our last line where we wrote it."""
-        known = self._written
-        if known is None or known.place != (here.st_dev, here.st_ino):
+        if known.place != opened.place or size < known.size:
             return False
         end = known.end
-        return here.st_size >= known.size and _read_at(file, len(end), known.size - len(end)) == end
+        return _read_at(opened.number, len(end), known.size - len(end)) == end
 
-    def _loss(self, file: int, here: os.stat_result, last: Position) -> dict[str, Any] | None:
+    def _loss(
+        self, opened: OpenedFile, here: os.stat_result, last: Position
+    ) -> dict[str, Any] | None:
         """Return the record about the loss of the last line, if it is gone, else None."""
         known = self._written
-        if known is None or last is known.last or self._is_intact(file, here):
+        if known is None or self._is_intact(known, opened, here.st_size):
             return None
         if self._is_somewhere(known, here):
             return None

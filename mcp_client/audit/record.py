@@ -11,18 +11,23 @@ A call has two records with the same ``call``. In a file each is a line, with th
 ``hash_chain`` adds::
 
     {"time": "2026-07-28T09:00:00.000000Z", "event": "opened", "process": 4711,
-     "call": "9f3a41c2-1", "server": "weather", "tool": "get_weather",
-     "identity": "python hmac-sha256:...", "context": "ana", "revision": "2026-07-28",
-     "trusted": false, "fingerprint": "sha256:...",
+     "call": "9f3a41c2-1",
      "arguments": {"location": "Oslo", "api_key": "[redacted]"}, "redacted": ["/api_key"],
-     "arguments_digest": "hmac-sha256:...", "arguments_bytes": 52, "findings": [],
+     "arguments_digest": "hmac-sha256:...", "arguments_bytes": 52,
+     "server": "weather", "tool": "get_weather", "context": "ana",
+     "identity": "python hmac-sha256:...", "revision": "2026-07-28",
+     "trusted": false, "fingerprint": "sha256:...", "findings": [],
      "facts": {"description": "The weather now.", "read_only": "no (assumed, ...)", ...}}
     {"time": "2026-07-28T09:00:04.100000Z", "event": "closed", "process": 4711,
-     "call": "9f3a41c2-1", "server": "weather", "tool": "get_weather", "context": "ana",
+     "call": "9f3a41c2-1", "asking_seconds": 3.9, "running_seconds": 0.2,
+     "sent_bytes": 180, "received_bytes": 96,
+     "server": "weather", "tool": "get_weather", "context": "ana",
      "decision": {"answer": "allow", "source": "person", "reason": null, "by": "bo",
                   "scope": "once"},
-     "outcome": "ok", "delivery": "answered", "asking_seconds": 3.9, "running_seconds": 0.2,
-     "sent_bytes": 180, "received_bytes": 96}
+     "outcome": "ok", "delivery": "answered"}
+
+The members that the calls of a tool mostly have alike come last: they are encoded once, and again
+only when one of them changes.
 
 ``identity`` identifies the server: a command or a URL, and an HMAC of what may be secret in it,
 under the key of the log, so that servers differ in all of it; without one under a key of this
@@ -97,7 +102,7 @@ from .entry import AuditEntry
 from .entry_members import About, EntryKind
 from .hash_chain import now, timestamp
 from .redaction import Redaction
-from .sinks import Identity, Sink
+from .sinks import Identity, Known, Members, Record, Sink
 
 if TYPE_CHECKING:
     from ..approval.decisions import Decision
@@ -138,7 +143,7 @@ class SessionAudit:
         """The secrets that the server was given; ``connect`` sets it."""
         self._find_identity: Callable[[], str | None] | None = identity
         self._identity: Identity | None = None
-        self._tool_names: dict[str, str] = {}
+        self._known: dict[str, Known] = {}
         self._under_way: set[object] = set()
         self._none_left: anyio.Event | None = None
 
@@ -191,20 +196,20 @@ class SessionAudit:
         kind, id, subject = request.kind, request.id, request.subject
         await self.entry_of(kind, id, subject, None, request.context).decided_by(gate, request)
 
-    def redacted_name(self, name: str) -> str:
-        """Return a tool's name as a record may show it."""
-        redacted = self._tool_names.get(name)
-        if redacted is None:
-            redacted = Redaction.text(self.redaction, str(name), _MAX_NAME_CHARS)
-            if len(self._tool_names) < _MAX_NAMES:
-                self._tool_names[name] = redacted
-        return redacted
+    def known(self, subject: str) -> Known:
+        """Return what the records about ``subject`` share: a tool, or something else."""
+        known = self._known.get(subject)
+        if known is None:
+            known = Known(Redaction.text(self.redaction, str(subject), _MAX_NAME_CHARS), {})
+            if len(self._known) < _MAX_NAMES:
+                self._known[subject] = known
+        return known
 
     def redacted_context(self, context: Hashable) -> Any:
         """Return a call's context as a record may show it; an object of the host is its type."""
         return None if context is None else Redaction.show(self.redaction, context).value
 
-    def whose(self, context: Hashable, tag: Any) -> dict[str, Any]:
+    def whose(self, context: Hashable, tag: Any) -> Members:
         """Return the members of records for the host's own words on a call."""
         whose = {"context": self.redacted_context(context)}
         return whose if tag is None else {**whose, "tag": self.redacted_context(tag)}
@@ -215,23 +220,23 @@ class SessionAudit:
         The record is written at once if that needs no waiting, else before the next record.
         """
         records = [
-            {
-                "time": now(),
-                "event": "revoked",
-                "process": os.getpid(),
-                "server": self.server,
-                "tool" if decision.kind == "call" else decision.kind: self.redacted_name(
-                    decision.subject
-                ),
-                "identity": self.identity,
-                "fingerprint": decision.fingerprint,
-                "scope": decision.scope,
-                "context": self.redacted_context(decision.context),
-                **({} if decision.origin == "host" else {"origin": decision.origin}),
-                "given": timestamp(decision.decided_at),
-                "given_by": self._redacted_person(decision.by),
-                "by": self._redacted_person(by),
-            }
+            Record(
+                f'"time":"{now()}","event":"revoked","process":{os.getpid()}',
+                {
+                    "server": self.server,
+                    "tool" if decision.kind == "call" else decision.kind: self.known(
+                        decision.subject
+                    ).name,
+                    "identity": self.identity,
+                    "fingerprint": decision.fingerprint,
+                    "scope": decision.scope,
+                    "context": self.redacted_context(decision.context),
+                    **({} if decision.origin == "host" else {"origin": decision.origin}),
+                    "given": timestamp(decision.decided_at),
+                    "given_by": self._redacted_person(decision.by),
+                    "by": self._redacted_person(by),
+                },
+            )
             for decision in decisions
             if decision.server == self.server
         ]

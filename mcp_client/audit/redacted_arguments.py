@@ -17,7 +17,8 @@ from ..protocol.canonical_json import canonical
 from ..runtime.session_context import KnownSecrets
 from .redaction import Redacted, Redaction, marked
 
-__all__ = ["MAX_ARGUMENTS_CHARS", "SpanContent", "differing_paths", "redacted_arguments", "text_of"]
+__all__ = ["MAX_ARGUMENTS_CHARS", "SpanContent", "are_shown", "differing_paths"]
+__all__ += ["redacted_arguments", "text_of"]
 
 _parse = json.JSONDecoder().raw_decode  # canonical text has no space before or after it
 MAX_ARGUMENTS_CHARS = 256 * 1024
@@ -58,6 +59,16 @@ def redacted_arguments(
     except Exception as error:  # noqa: BLE001 - an object of the caller's own may do anything
         return Redacted(f"[unreadable: {type(error).__name__}]", pointers=[""])
     return redacted
+
+
+def are_shown(redaction: Redaction, secrets: KnownSecrets, text: str, tool: Tool | None) -> bool:
+    """Whether a record may show the arguments ``text`` as they are: false if that is not clear.
+
+    Most arguments are short and plain, and need no walk through their value.
+    """
+    if tool is None or not redaction.shows(text) or _marks_of(tool) is not None:
+        return False
+    return secrets.text(text) == text
 
 
 def _marks_of(tool: Tool | None) -> Any:

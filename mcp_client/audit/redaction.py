@@ -28,7 +28,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -43,10 +42,12 @@ from .secret_text import (
     NAME_KEYS,
     PATTERNS,
     TRACES,
-    VALUE_KEYS,
     find_named,
     flag_of,
+    is_plain,
+    kind_of,
     may_have_names,
+    plain_members,
 )
 
 __all__ = ["KEYS", "PATTERNS", "REDACTED", "Redacted", "Redaction", "marked"]
@@ -77,12 +78,6 @@ _MAX_POINTERS = 32
 
 _json = json.JSONDecoder()
 _BRACKET = re.compile(r"[\[{]")
-# Before Python 3.11.5, a possessive group matches what it must not. Without it, each word needs
-# memory until the end.
-_MORE = "*+" if sys.version_info >= (3, 11, 5) else "*"
-_PLAIN = re.compile(rf"(?:[^\W_]{{1,15}}[ .,!?()]{{1,3}}){_MORE}[^\W_]{{0,15}}")
-"""The pattern of ordinary words, in which no pattern of ours finds anything and no notation gives a
-name."""
 _Path: TypeAlias = "tuple[_Path, str] | None"
 _Edit: TypeAlias = "tuple[int, int, str]"
 
@@ -140,6 +135,7 @@ class Redaction:
         self._knows_all = all(self._traces)
         """Whether all patterns are ours, which find nothing in ordinary words."""
         self._judge = functools.lru_cache(1_024)(self._judge_name)  # names repeat, values do not
+        self._are_ordinary = functools.lru_cache(1_024)(self._judge_names)
         if patterns is not PATTERNS:
             _ = self._patterns
 
@@ -181,11 +177,24 @@ class Redaction:
         """Return ``text`` about a call: an error, a reason, a finding."""
         return self.text(text, limit, hidden)
 
+    def shows(self, text: str) -> bool:
+        """Whether ``show`` leaves nothing out of the JSON ``text``: false if that is not clear."""
+        names = plain_members(text) if self._knows_all and len(text) <= _MAX_STRING_CHARS else ()
+        return bool(names) and self._are_ordinary(names)
+
     # ------------------------------------------------------------------ strings
+
+    def _judge_names(self, names: tuple[str, ...]) -> bool:
+        """Whether members with these names are shown, if their values are."""
+        judged = list(map(self._judge, names))
+        kinds = {kind for _, kind in judged}
+        if not kinds.isdisjoint(("secret", "plural")) or [name for name, _ in judged] != [*names]:
+            return False
+        return "value" not in kinds or NAME_KEYS.isdisjoint(map(str.lower, names))
 
     def _judge_name(self, name: str) -> tuple[str, str]:
         """Return a member's name as it may be shown, and the kind of the member."""
-        return self._clean(name)[0], _kind(self._names, name)
+        return self._clean(name)[0], kind_of(self._names, name)
 
     def _hide(self, value: Any, path: _Path, out: Redacted) -> Any:
         if value is None or value is True or value is False or value in ("", [], {}):
@@ -196,7 +205,7 @@ class Redaction:
 
     def _string(self, text: str, path: _Path, out: Redacted, depth: int) -> str:
         limit = len(text) if out.whole else max(min(_MAX_STRING_CHARS, out.left), 0)
-        if len(text) <= limit and self._knows_all and _is_plain(text):
+        if len(text) <= limit and self._knows_all and is_plain(text):
             out.left -= len(text)
             return text
         if 2 <= len(text) <= max(_MAX_JSON_CHARS, limit) and text.lstrip()[:1] in ("{", "["):
@@ -233,7 +242,7 @@ class Redaction:
     ) -> tuple[str, list[str]]:
         """Return ``text`` without its secrets, and those."""
         edits, secrets = list(edits), list[str]()
-        if _is_plain(text):
+        if is_plain(text):
             edits += self._by_look(text, plain=True)
             return _edited(text, edits) if edits else (text, secrets)
         if len(text) >= _MIN_SECRET_CHARS:
@@ -358,7 +367,7 @@ class _Walk:
             else:
                 name, kind = (
                     self._redaction._string(key, path, out, depth),
-                    _kind(self._names, key),
+                    kind_of(self._names, key),
                 )
             while name in result:  # two names may look alike once they are cut
                 name += f" ({count})"
@@ -428,11 +437,6 @@ class _Walk:
 # ------------------------------------------------------------------------ parts
 
 
-def _is_plain(text: str) -> bool:
-    words = len(text) >= _MIN_SECRET_CHARS and _PLAIN.fullmatch(text)
-    return bool(words) and "password" not in text
-
-
 def _edited(text: str, edits: Iterable[_Edit]) -> tuple[str, list[str]]:
     """Return ``text`` with parts of it replaced, and those parts. Overlaps are left out as one."""
     merged: list[_Edit] = []
@@ -468,14 +472,6 @@ def _placeholder(value: Any) -> Any:
     if isinstance(value, bool | None) or not isinstance(value, int | float):
         return value if isinstance(value, bool | None) else REDACTED
     return type(value)(0)
-
-
-def _kind(names: SecretNames, name: str) -> str:
-    if names.is_secret(name):
-        return "secret"
-    if names.is_plural(name):
-        return "plural"
-    return "value" if name.lower() in VALUE_KEYS else ""
 
 
 def _has_text(name: str, value: Any) -> bool:

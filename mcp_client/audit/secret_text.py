@@ -15,6 +15,7 @@ bounded. If the end of a value is in doubt, more is hidden rather than less.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 
 from ..runtime.secret_names import SecretNames
@@ -26,7 +27,10 @@ __all__ = [
     "VALUE_KEYS",
     "find_named",
     "flag_of",
+    "is_plain",
+    "kind_of",
     "may_have_names",
+    "plain_members",
 ]
 
 Span = tuple[int, int]
@@ -110,6 +114,19 @@ VALUE_KEYS = frozenset(
 )
 """Names of members that hold such a value."""
 
+# Before Python 3.11.5, a possessive group matches what it must not. Without it, each word needs
+# memory until the end.
+_MORE = "*+" if sys.version_info >= (3, 11, 5) else "*"
+_PLAIN = re.compile(rf"(?:[^\W_]{{1,15}}[ .,!?()]{{1,3}}){_MORE}[^\W_]{{0,15}}")
+"""Ordinary words, in which no pattern of ours finds anything and no notation gives a name."""
+_FLAT = re.compile(
+    rf'\{{(?:"\w{{1,40}}":(?:"{_PLAIN.pattern}"|-?\d{{1,15}}(?:\.\d{{1,15}})?|true|false|null)'
+    r"(?:,(?!\})|(?=\})))+\}",
+    re.ASCII,
+)
+"""The JSON text of an object of ordinary words and numbers, in ASCII."""
+_MEMBER_NAME = re.compile(r'"(\w+)":')
+_MIN_SECRET_CHARS = 5
 _SEPARATOR = re.compile(r":=|=>|={1,3}|:(?![:/])|,(?=\s{0,3}\\{0,15}[\"'])")
 _NAME_REVERSED = re.compile(
     r"\s{0,3}[\])]?(?P<quote>(?:[\"'`]\\{0,15})?)[\])]?(?P<name>[\w.$@-]{1,80})"
@@ -154,6 +171,28 @@ _EMPTY_VALUES = frozenset({"", "null", "none", "nil", "true", "false", "undefine
 _PAIR_CHARS = 400
 _NAME_CHARS = 130
 _HINT = re.compile(r"[=:<]|--?[A-Za-z]|[\"'],")
+
+
+def is_plain(text: str) -> bool:
+    """Whether ``text`` is ordinary words, without a secret in them."""
+    words = len(text) >= _MIN_SECRET_CHARS and _PLAIN.fullmatch(text)
+    return bool(words) and "password" not in text
+
+
+def plain_members(text: str) -> tuple[str, ...]:
+    """Return the names in the JSON text of an object of plain words and numbers, else ()."""
+    if "password" in text or _FLAT.fullmatch(text) is None:
+        return ()
+    return tuple(_MEMBER_NAME.findall(text))
+
+
+def kind_of(names: SecretNames, name: str) -> str:
+    """Return the kind of a member by its name: "secret", "plural", "value" or none of them."""
+    if names.is_secret(name):
+        return "secret"
+    if names.is_plural(name):
+        return "plural"
+    return "value" if name.lower() in VALUE_KEYS else ""
 
 
 def may_have_names(text: str) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hmac
 import inspect
+import json
 import logging
 import os
 import secrets
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import anyio
@@ -20,6 +21,7 @@ from ..errors import AuditError, ConfigError, StateError
 from ..protocol.canonical_json import keyed, sha256
 from ..runtime.daemon_thread import limiter_of, run_in_thread
 from ..runtime.event_loop import being_cancelled
+from .hash_chain import encoder_with
 from .log_file import AuditLog
 from .redaction import Redaction
 
@@ -30,8 +32,11 @@ __all__ = [
     "AuditSink",
     "Digested",
     "Identity",
+    "Known",
+    "Members",
     "Record",
     "Recorder",
+    "Shared",
     "Sink",
     "failure_reason",
     "in_own_thread",
@@ -39,7 +44,7 @@ __all__ = [
     "sink_of",
 ]
 
-Record: TypeAlias = dict[str, Any]
+Members: TypeAlias = dict[str, Any]
 Joined: TypeAlias = Callable[[Callable[[Any], None] | None], object]
 """A change that calls what it is given, with its connection, before it is committed."""
 Within: TypeAlias = tuple[object, Joined]
@@ -52,11 +57,10 @@ _SINK_SECONDS = 10.0
 _MAX_THREADS = 40
 _threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.audit")
 _process_key = secrets.token_bytes(32)
-_DIGESTS = ("identity", "fingerprint", "arguments_digest", "code_digest", "from", "to")
-"""Members of records that may be made with the key of the log."""
 
 
-class Digested(NamedTuple):
+@dataclass(slots=True, repr=False)
+class Digested:
     """The arguments with their digest, which depends on the key of the log."""
 
     text: str
@@ -74,18 +78,55 @@ class Digested(NamedTuple):
         return "hmac-sha256:" + hmac.digest(key or _process_key, data, "sha256").hex()
 
 
-class Identity(NamedTuple):
+@dataclass(slots=True, repr=False)
+class Identity:
     """A server's identity, with the digest of what may be secret in it."""
 
     text: str
 
-    @lru_cache(256)  # noqa: B019 - a value, which every call's record has
     def by(self, key: bytes | None) -> str:
         """Return the digest as an HMAC under the log's key, or else under a key of this process.
 
         Otherwise a short secret among the words of a command could be found by trying.
         """
         return keyed(self.text, key or _process_key, "hmac-sha256:")
+
+
+class Shared:
+    """Members that many records have alike, encoded once for each key."""
+
+    __slots__ = ("_members", "_texts")
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+        self._texts: dict[bytes | None, str] = {}
+
+    def text(self, key: bytes | None, encode: Callable[[Any], str]) -> str:
+        """Return their JSON text without braces, in which digests are made with ``key``."""
+        text = self._texts.get(key)
+        if text is None:
+            text = self._texts[key] = encode(self._members)[1:-1]
+        return text
+
+
+class Record(NamedTuple):
+    """A record: members as JSON text without braces, others as values, and those that it shares."""
+
+    text: str
+    own: Members
+    shared: Shared | None = None
+    digest: Digested | None = None
+    """The digest of the arguments, if no other part has it."""
+
+
+class Known(NamedTuple):
+    """What the records of a session about one subject share."""
+
+    name: str
+    """The name of the subject as a record may show it."""
+    shared: dict[str, tuple[Any, Shared]]
+    """By event, the members of the last record that others may share, after what they depend on.
+    """
 
 
 class Recorder(Protocol):
@@ -114,13 +155,13 @@ class Recorder(Protocol):
     def secrets(self) -> KnownSecrets:
         """The secrets that the server was given."""
 
-    def redacted_name(self, name: str) -> str:
-        """Return a name as a record may show it."""
+    def known(self, subject: str) -> Known:
+        """Return what the records about ``subject`` share."""
 
     def redacted_context(self, context: Hashable) -> Any:
         """Return a call's context as a record may show it."""
 
-    def whose(self, context: Hashable, tag: Any) -> Record:
+    def whose(self, context: Hashable, tag: Any) -> Members:
         """Return the members of records for the host's own words on a call."""
 
     def began(self, entry: object) -> None:
@@ -133,16 +174,15 @@ class Recorder(Protocol):
 class Sink(ABC):
     """A place for records, in order."""
 
-    key: bytes | None = None
-    """The key for the digests in its records."""
     storage: object = None
     """The storage of the records, if a change of it can include them."""
-    code = False
-    """Whether its records have the code of scripts."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, key: bytes | None = None, *, code: bool = False) -> None:
+        """Set the ``key`` of the digests in its records, and whether they have a script's code."""
         self.name = name
-        self._pending: deque[Record] = deque()
+        self._key, self._code = key, code
+        self._encode = encoder_with(self._digest)
+        self._pending: deque[str] = deque()
 
     @property
     def has_pending(self) -> bool:
@@ -151,7 +191,7 @@ class Sink(ABC):
 
     def keep(self, records: Iterable[Record]) -> None:
         """Write ``records`` before the next ones. From any thread."""
-        self._pending.extend(map(self._finished, records))
+        self._pending.extend(map(self._text, records))
 
     def offer(self, records: Sequence[Record]) -> None:
         """Write ``records`` now if that needs no waiting, else before the next ones.
@@ -169,11 +209,11 @@ class Sink(ABC):
         change, if it is one of the storage of the records.
         """
         try:
-            finished = [self._finished(record) for record in records]
+            texts = [self._text(record) for record in records]
             if within is not None and within[0] is self.storage:
-                await self._write_within(within[1], finished, shield)
+                await self._write_within(within[1], texts, shield)
             else:
-                await self._write(finished, shield)
+                await self._write(texts, shield)
         except Exception as error:  # noqa: BLE001 - the function may be anybody's; the audit decides
             return error
         except anyio.get_cancelled_exc_class() as error:
@@ -190,29 +230,30 @@ class Sink(ABC):
         """Close all files; a later record opens them again."""
 
     @abstractmethod
-    async def _write(self, records: list[Record], shield: bool) -> None: ...
+    async def _write(self, records: list[str], shield: bool) -> None: ...
 
-    async def _write_within(self, change: Joined, records: list[Record], shield: bool) -> None:
+    async def _write_within(self, change: Joined, records: list[str], shield: bool) -> None:
         raise NotImplementedError
 
-    def _finished(self, record: Record) -> Record:
-        finished = dict(record)
-        for name in _DIGESTS:
-            value: Any = finished.get(name)
-            if type(value) in (Digested, Identity):
-                finished[name] = value.by(self.key)
-        if not self.code:
-            finished.pop("code", None)
-        if "edited" in finished:
-            finished["edited"] = self._finished(finished["edited"])
-        return finished
+    def _text(self, record: Record) -> str:
+        """Return the JSON text of a record's members, without braces."""
+        text, own, shared, digest = record
+        if digest is not None:
+            text = f'{text},"arguments_digest":"{digest.by(self._key)}"'
+        if own:
+            if "code" in own and not self._code:
+                own = {name: value for name, value in own.items() if name != "code"}
+            text = f"{text},{self._encode(own)[1:-1]}"
+        return text if shared is None else f"{text},{shared.text(self._key, self._encode)}"
+
+    def _digest(self, value: Digested | Identity) -> str:
+        return value.by(self._key)
 
 
 class _FileSink(Sink):
     def __init__(self, log: AuditLog) -> None:
-        super().__init__(log.path.name)
+        super().__init__(log.path.name, log.key, code=log.code)
         self._log = log
-        self.key, self.code = log.key, log.code
 
     def losses(self) -> Sequence[str]:
         return self._log.take_losses()
@@ -243,9 +284,9 @@ class _FileSink(Sink):
         """Write ``records`` if that needs no waiting, and return whether it was done."""
         if self._pending or self._log.fsync or not records:
             return False
-        return self._log.append_now(*map(self._finished, records))
+        return self._log.append_now(*map(self._text, records))
 
-    async def _write(self, records: list[Record], shield: bool) -> None:
+    async def _write(self, records: list[str], shield: bool) -> None:
         pending = []
         while self._pending:
             pending.append(self._pending.popleft())
@@ -255,7 +296,7 @@ class _FileSink(Sink):
             self._pending.extendleft(reversed(pending))
             raise
 
-    async def _append(self, records: list[Record], shield: bool) -> None:
+    async def _append(self, records: list[str], shield: bool) -> None:
         log = self._log
         if records and (log.fsync or not log.append_now(*records)):
             await in_own_thread(log.append, *records, shield=shield)
@@ -266,7 +307,7 @@ class _FunctionSink(Sink):
         super().__init__(str(getattr(function, "__qualname__", type(function).__qualname__)))
         self._function = function
 
-    async def _write(self, records: list[Record], shield: bool) -> None:
+    async def _write(self, records: list[str], shield: bool) -> None:
         while self._pending:
             record = self._pending.popleft()
             try:
@@ -277,8 +318,8 @@ class _FunctionSink(Sink):
         for record in records:
             await self._call(record, shield)
 
-    async def _call(self, record: Record, shield: bool) -> None:
-        result = self._function(dict(record))
+    async def _call(self, record: str, shield: bool) -> None:
+        result = self._function(json.loads(f"{{{record}}}"))
         if inspect.isawaitable(result):
             try:
                 with anyio.fail_after(_SINK_SECONDS, shield=shield):

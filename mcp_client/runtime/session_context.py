@@ -94,6 +94,12 @@ class KnownSecrets:
             self._masker = self._masker or Masker(mark=self._mark)
             self._masker.add(new)
 
+    @property
+    def count(self) -> int:
+        """The number of secrets that are known now."""
+        self._update()
+        return len(self._values)
+
     def values(self) -> Iterable[str]:
         """Return all known secrets."""
         self._update()

@@ -606,12 +606,19 @@ async def test_a_definition_that_changed_is_in_the_closing_record() -> None:
         with pytest.raises(CallDenied):
             await session.call_tool("echo", {"password": SECRET})
     (call,) = asked
-    entry = audit_at("s", records).entry(call.id, "echo", call.arguments)
+    audit, times = audit_at("s", records), iter((1.0, 2.0, 4.0, 6.0, 7.0))
+    audit.clock = lambda: next(times)
+    entry = audit.entry(call.id, "echo", call.arguments)
     entry.found(call.tool, "a revision")
     await entry.open(call)
+    entry.asking()
+    entry.allowed("hook", None, None)
+    entry.asking()
     entry.changed(replace(call, findings=(Finding("definition_changed", f"was {SECRET}", SECRET),)))
     await entry.failed(CallDenied("no", reason="no"))
-    assert records.pair[1]["changed"] == {
+    closed = records.pair[1]
+    assert closed["asking_seconds"] == 3  # to the last decision, not to the first
+    assert closed["changed"] == {
         "fingerprint": call.tool.fingerprint,
         "trusted": False,
         "findings": [
@@ -1214,11 +1221,59 @@ async def test_waiting_for_a_sink_is_bounded(clock: Clock) -> None:
     assert server.sent == []
 
 
-async def test_what_a_sink_does_to_a_record_is_not_seen_by_the_next() -> None:
-    records = Records()
-    async with Server().connect([lambda record: record.clear(), records]) as session:
-        await session.call_tool("echo")
-    assert records.pair[1]["outcome"] == "ok"
+def spoil(record: Any) -> None:
+    for value in record.values():
+        if isinstance(value, dict):
+            value.clear()
+    record.clear()
+
+
+async def test_what_a_sink_does_to_a_record_is_not_seen_by_the_next(tmp_path: Path) -> None:
+    records, path = Records(), tmp_path / "calls.jsonl"
+    async with Server().connect([spoil, records, path]) as session:
+        for _ in range(2):
+            await session.call_tool("echo", {"n": 1})
+    written = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    for each in (records, written):
+        assert [record["event"] for record in each] == ["opened", "closed"] * 2
+        for opened, closed in (each[:2], each[2:]):
+            assert opened["arguments"] == {"n": 1}
+            assert opened["facts"]["read_only"]
+            assert closed["decision"]["answer"] == "allow"
+            assert closed["outcome"] == "ok"
+
+
+async def test_what_calls_of_a_tool_share_is_that_of_each_call(tmp_path: Path) -> None:
+    """The members that seldom change are encoded once: each of them changes here and back."""
+    now = allowed = Allow()
+    records, server = Records(), Server()
+    async with server.connect([records, tmp_path / "calls.jsonl"], lambda call: now) as session:
+        audit = session._setup.audit
+        assert audit is not None
+        calls: list[tuple[Any, Any, Any]] = [
+            ("ana", None, allowed),
+            ("ana", None, allowed),
+            ("bo", None, allowed),
+            ("bo", {"who": "me"}, allowed),
+            (1, None, allowed),
+            (None, None, replace(allowed, by="bo")),
+            (None, {"who": "you"}, replace(allowed, by="bo")),
+            ("ana", None, allowed),
+        ]
+        for context, tag, now in calls:  # noqa: B007 - the hook returns it
+            await session.call_tool("echo", {"n": 1}, context=context, tag=tag)
+        audit.secrets.add(["no (assumed"])
+        await session.call_tool("echo", {"n": 1})
+    opened, closed = records[::2], records[1::2]
+    for half in (opened, closed):
+        found = [(each["context"], each.get("tag")) for each in half]
+        assert found == [*((context, tag) for context, tag, _ in calls), (None, None)]
+    assert [each["decision"].get("by") for each in closed] == [*[None] * 5, "bo", "bo", None, None]
+    assert "no (assumed" in opened[-2]["facts"]["read_only"]
+    assert "no (assumed" not in repr(opened[-1])
+    written = [json.loads(line) for line in (tmp_path / "calls.jsonl").read_text().splitlines()]
+    place = {"line", "file", "previous", "hash"}
+    assert [{k: v for k, v in one.items() if k not in place} for one in written[1:]] == records
 
 
 @pytest.mark.both_backends

@@ -391,6 +391,58 @@ def test_whatever_is_shown_is_json_and_bounded(value: Any) -> None:
     assert len(json.dumps(displayed, allow_nan=False)) < 120_000
 
 
+PLAIN_NAMES = ["text", "name", "value", "n", "max_tokens", "Id", "token", "password", "label"]
+PLAIN_VALUES = st.sampled_from(
+    [
+        "hello",
+        "",
+        "Oslo, now",
+        "token",
+        "api key",
+        "12",
+        "a:b",
+        "x=1",
+        '"',
+        "\u00e9",
+        "1234567890123456",
+    ]
+) | st.text('ab1 .,-_:=\\"<&;/', max_size=30)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(PLAIN_NAMES) | st.text("aZ_1-", min_size=1, max_size=50),
+        PLAIN_VALUES | st.integers() | st.floats(allow_nan=False) | st.booleans() | st.none(),
+        max_size=5,
+    )
+)
+def test_arguments_that_are_known_to_be_shown_are_shown_as_they_are(value: Any) -> None:
+    """``shows`` is a short way for plain arguments: it must agree with the whole way."""
+    if redaction.shows(json.dumps(value, separators=(",", ":"), ensure_ascii=False)):
+        found = redaction.show(value)
+        assert (found.value, found.hidden, found.pointers, found.count) == (value, [], [], 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ('{"text":"hello"}', True),
+        ('{"city":"Oslo, Norway","days":-3,"exact":true,"limit":0.5,"unit":null}', True),
+        ('{"name":"token","value":"hunter"}', False),  # one names the other
+        ('{"pin":"1234"}', False),
+        ('{"text":"password hunter"}', False),
+        ('{"text":"it has\\nlines"}', False),
+        ('{"text":{"a":1}}', False),
+        ('{"text":"' + "ab " * 400 + '"}', False),
+        ("{}", False),
+    ],
+)
+def test_short_plain_arguments_are_known_to_be_shown(text: str, known: bool) -> None:
+    assert redaction.shows(text) is known
+    assert not Redaction(patterns=[*PATTERNS, "hello"]).shows(text)
+    assert not redaction_of(lambda value: value).shows(text)
+
+
 @given(st.sampled_from(sorted(KEYS)), json_values, st.text(min_size=6))
 def test_a_secret_under_a_secret_name_is_never_shown(key: str, value: Any, secret: str) -> None:
     planted = f"{SECRET}{secret}"
