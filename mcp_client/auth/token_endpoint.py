@@ -154,11 +154,22 @@ def token_request(
     dpop: Prover | None = None,
     what: str = _WHAT,
 ) -> Flow[dict[str, Any]]:
-    """Request a token from ``endpoint``; returns the JSON object of the response, which has one.
+    """Request a token from ``endpoint``.
 
-    ``dpop`` proves possession of a key; if the server asks for its nonce in the proof, the request
-    is sent again. Raises ``AuthError``: ``oauth_error`` is the code the server gave, ``retryable``
-    is true if the same request may succeed later.
+    Args:
+        endpoint: The URL of the token endpoint.
+        form: The form fields of the grant.
+        authentication: The authentication of the client.
+        dpop: Proves possession of a key. If the server asks for its nonce in the proof, the request
+            is sent again.
+        what: The endpoint, as an error names it.
+
+    Returns:
+        The JSON object of the response, which has a token.
+
+    Raises:
+        AuthError: If the response has no token. ``oauth_error`` is the code the server gave;
+            ``retryable`` is true if the same request may succeed later.
     """
     response, secrets = yield from post_form(endpoint, form, authentication, dpop=dpop, what=what)
     payload = response.json
@@ -201,9 +212,20 @@ def post_form(
     dpop: Prover | None = None,
     what: str,
 ) -> Flow[tuple[Fetched, list[str]]]:
-    """Post ``form`` as an authenticated client. Returns the response and the secrets sent.
+    """Post ``form`` as an authenticated client.
 
-    Raises ``AuthError`` if no response came.
+    Args:
+        endpoint: The URL.
+        form: The form fields, without those that authenticate the client.
+        authentication: The authentication of the client.
+        dpop: Proves possession of a key, as for ``token_request``.
+        what: The endpoint, as an error names it.
+
+    Returns:
+        The response, and the secrets that were sent.
+
+    Raises:
+        AuthError: If no response came.
     """
     may_repeat = dpop is not None
     while True:
@@ -291,9 +313,18 @@ def refresh(
     *,
     send_resource: bool = True,
 ) -> Flow[Token]:
-    """Return the token that replaces ``token``. Raises ``AuthError``: retryable, or else permanent.
+    """Return the token that replaces ``token``.
 
-    ``token`` must have a refresh token.
+    Args:
+        client: The host's client.
+        token: The token to replace, which must have a refresh token.
+        source: The source of the token.
+        now: Returns the Unix time in seconds.
+        prover: Proves possession of the key of the token, if it is bound to one.
+        send_resource: Whether the request has the parameter ``resource``.
+
+    Raises:
+        AuthError: If the token was not refreshed; ``retryable`` is false if it never can be.
     """
     authentication = yield from client_authentication(source, client)
     form = {"grant_type": "refresh_token", "refresh_token": token.refresh_token or ""}
@@ -372,7 +403,18 @@ def revoke(
 ) -> Flow[bool]:
     """Revoke ``token`` if the authorization server offers that (RFC 7009).
 
-    Returns whether the server confirmed it. Raises ``AuthError`` if it cannot be reached.
+    Args:
+        token: The token to revoke.
+        source: The source of the token.
+        authenticate: Returns the authentication of the client at the server.
+        now: Returns the Unix time in seconds.
+        http_hosts: The hosts to which plain http is allowed.
+
+    Returns:
+        Whether the server confirmed it.
+
+    Raises:
+        AuthError: If the server cannot be reached.
     """
     server = yield from server_metadata(source.key.issuer, {}, http_hosts)
     if server is None or server.revocation_endpoint is None:

@@ -236,9 +236,17 @@ class TokenManager:
         refresh: bool,
         quietly: bool = False,
     ) -> Token:
-        """Return another token than ``used``, which the server refused. Raises ``AuthError``.
+        """Return another token than ``used``, which the server refused.
 
-        ``quietly``: ask no person. Then it may be the same token.
+        Args:
+            context: The request that needs the token.
+            used: The refused token; None if the request had none.
+            challenge: The challenge of the refusal.
+            refresh: Whether the token may be refreshed.
+            quietly: Whether no person is asked. Then it may be the same token.
+
+        Raises:
+            AuthError: If no other token can be obtained.
         """
         self._challenge = challenge
 

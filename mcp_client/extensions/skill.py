@@ -128,7 +128,15 @@ def request_for(
     context: Any,
     identity: Callable[[], str | None] | None = None,
 ) -> SkillRequest:
-    """Return the approval request for loading the skill."""
+    """Return the approval request for loading the skill.
+
+    Args:
+        entry: The server's entry of the skill.
+        id: The id of the load, as in the audit.
+        findings: The findings about the skill.
+        context: The ``context`` of the load.
+        identity: Returns the identity of the server.
+    """
     return SkillRequest(
         id=id,
         server=entry.server,

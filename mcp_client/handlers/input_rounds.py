@@ -62,7 +62,21 @@ class InputRequiredLoop:
         timeouts: Timeouts,
         options: RequestOptions,
     ) -> dict[str, Any]:
-        """Send a request that is not a call, and return its result."""
+        """Send a request that is not a call.
+
+        Args:
+            rpc: The connection.
+            method: The method of the request.
+            fields: The parameters.
+            timeouts: The timeouts of the request; ``total`` bounds all rounds.
+            options: The options of every round.
+
+        Returns:
+            The result.
+
+        Raises:
+            McpError: As ``supply_input`` and ``RpcConnection.request`` raise it.
+        """
         started = rpc.now()
         try:
             parsed = await rpc.request(method, fields, timeouts, options)
