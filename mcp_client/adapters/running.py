@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 from anyio.lowlevel import checkpoint
 
@@ -39,9 +39,7 @@ from ..runtime.safe_text import safe_text
 from ..runtime.session_context import Stats
 from ..state import State
 from .calls import FAILED_HERE, Answer, ModelCall, ScriptOutput
-
-if TYPE_CHECKING:
-    from .toolset import Toolset
+from .model_tools import ModelTools
 
 __all__ = ["MAX_CHARS", "BlockingTarget", "CallTarget", "MaxChars", "Outcome", "Runner"]
 __all__ += ["char_limits", "check_run_options", "check_target", "done_on", "keys_of", "outcome_of"]
@@ -56,7 +54,6 @@ A number; or numbers by globs of qualified names, of which the first match count
 ``MAX_CHARS`` for other tools; or a function of the qualified name. ``MAX_CHARS`` also applies if
 the function raises or returns no number.
 """
-
 
 Outcome: TypeAlias = ToolResult | ScriptOutput | McpError | None
 """The outcome of a call; None if it was not made, as for one with a ``problem``."""
@@ -81,15 +78,30 @@ class BlockingTarget(Protocol):
         raise NotImplementedError
 
 
+class Responder(Protocol):
+    """The parts of a ``Toolset`` that find the calls of a response and write the responses."""
+
+    _model_tools: ModelTools
+
+    @property
+    def _provider(self) -> str: ...
+    def _calls(self, response: Any, most: int, /) -> Iterable[ModelCall]: ...
+    def _answer(
+        self, call: ModelCall, outcome: Outcome, max_chars: int, context: Hashable, /
+    ) -> Answer: ...
+    def _answers(
+        self, pairs: Iterable[tuple[ModelCall, Outcome]], max_chars: MaxChars, context: Hashable, /
+    ) -> Iterable[Answer]: ...
+    def _messages(self, answers: Sequence[Answer], /) -> list[dict[str, Any]]: ...
+
+
 def done_on(target: Any, what: str, work: Callable[[Any], Awaitable[Any]]) -> Any:
     """Return ``work(target)`` to be awaited; with a target of ``mcp_client.sync`` its result.
 
     Raises ``ConfigError`` if that would block an event loop; ``what`` was called.
     """
-    is_blocking = isinstance(target, Blocking) and callable(  # and open
-        cast("BlockingTarget", target).call_tool
-    )
-    if not is_blocking:
+    is_blocking = isinstance(target, Blocking)
+    if not is_blocking or not callable(target.call_tool):  # which raises unless it is open
         return work(target)
     if in_event_loop():
         raise ConfigError(
@@ -103,7 +115,7 @@ def done_on(target: Any, what: str, work: Callable[[Any], Awaitable[Any]]) -> An
 class Runner:
     """Makes the calls of a response on one target, or goes on with those that waited."""
 
-    def __init__(self, toolset: Toolset, max_chars: MaxChars, options: CallOptions) -> None:
+    def __init__(self, toolset: Responder, max_chars: MaxChars, options: CallOptions) -> None:
         self._toolset = toolset
         self._target: Any = None
         self._max_chars = max_chars

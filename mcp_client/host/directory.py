@@ -17,16 +17,15 @@ from anyio.lowlevel import checkpoint
 
 from ..catalog.finding import Finding, Rejected
 from ..catalog.tool import Tool, ToolList
-from ..errors import UnknownTool
-from ..runtime.safe_text import safe_text
-from .listing import how_listed
+from ..errors import StartDenied, UnknownTool
+from ..runtime.limits import seconds_text
+from ..runtime.safe_text import one_line, safe_text
 from .naming import Names
-from .status import may_become_available, why_unavailable
 
 if TYPE_CHECKING:
     from .server import HostedServer
 
-__all__ = ["Directory", "Entry"]
+__all__ = ["Directory", "Entry", "why_unavailable"]
 
 _SLICE_TOOLS = 500
 _MAX_NEAR = 3
@@ -34,6 +33,7 @@ _MAX_CANDIDATES = 200
 _MAX_COMPARED = 20_000
 """Names that are looked at for what is close: it takes a few microseconds for each."""
 _MAX_NAME_CHARS = 128
+_MAX_CHARS, _MAX_SHORT_CHARS = 500, 200
 
 
 @dataclass(slots=True, eq=False)
@@ -185,7 +185,7 @@ class Directory:
                 tools += known.tools
                 rejected += known.rejected
                 findings += [one.at(f"server '{shown}'") for one in known.source.own_findings]
-                about = how_listed(server)
+                about = _how_listed(server)
                 findings += [] if about is None else [about]
         listing = ToolList(tools, rejected, findings)
         self._listing = key, listing
@@ -224,7 +224,7 @@ class Directory:
                     reasons = [one.removesuffix(common_advice) for one in reasons]
                     more += common_advice
             text += f". Servers whose tools are missing: {', '.join(reasons[:5])}{more}"
-        return UnknownTool(text, tool=shown, retryable=any(map(may_become_available, servers)))
+        return UnknownTool(text, tool=shown, retryable=any(map(_may_become_available, servers)))
 
     def _rejection(self, name: str) -> Rejected | None:
         """Return the rejected tool that has this name, or would have it."""
@@ -236,6 +236,71 @@ class Directory:
                 if one.name and self._names.would_be(server, one.name, name):
                     return one
         return None
+
+
+def why_unavailable(server: HostedServer, *, short: bool = False) -> str | None:
+    """Return the reason why a server's tools are missing, with the error behind it.
+
+    It is a sentence, or a few words if ``short``. None if they are there, or are not wanted.
+    """
+    if server.offers_tools or server.state == "disabled":
+        return None
+    error = server.error or server.listing.error
+    reason = error.reason if isinstance(error, StartDenied) else error.message if error else ""
+    most = _MAX_SHORT_CHARS if short else _MAX_CHARS
+    why = f": {safe_text(one_line(reason), most)}" if error else ""
+    name = repr(safe_text(server.name, 60))
+    waits = f"waits to be allowed to start; host.session({name}) waits for the decision"
+    whole, words = f"it is not connected{why}", f"not connected{why}"
+    match server.state:
+        case "connected" if server.was_closed:
+            whole = words = "its session was closed"
+        case "connected" if error is not None:
+            whole = words = f"its tools could not be listed{why}"
+        case "connected":
+            whole, words = "its tools are not listed", "its tools are not listed yet"
+        case "connecting":
+            whole, words = "it is still being connected", "still being connected"
+        case "needs_login":
+            whole, words = f"it needs a login{why}", f"needs a login, then reconnect({name})"
+        case "idle" if isinstance(error, StartDenied):
+            whole = f"it was not started{why}"
+            words = f"was not allowed to start; session({name}) asks again"
+        case "idle" if error is not None:
+            whole, words = f"it was not started{why}", f"not started{why}"
+        case "idle" if server.is_asking:
+            whole, words = f"it was not started: it {waits}", waits
+        case "idle":
+            whole = "it is not started yet: it is lazy, and starts at its first use"
+            advice = server.status().how_to_list
+            whole += f"; {advice}" if advice else ""
+            words = f"not started yet; session({name}) starts it"
+    return words if short else whole
+
+
+def _may_become_available(server: HostedServer) -> bool:
+    """Whether its tools may soon be there by themselves.
+
+    It is being connected or listed, or a person is being asked whether it may start.
+    """
+    wanted = not server.offers_tools and server.state != "disabled"
+    return wanted and (server.busy or server.is_asking)
+
+
+def _how_listed(server: HostedServer) -> Finding | None:
+    """Return a finding about a server whose tools are listed although it is not connected."""
+    name = safe_text(server.name, 60)
+    if server.listing.pinned_at is not None and server.state in ("idle", "connecting"):
+        since = server.listing.pinned_at
+        when = f", written on {since}" if since else ""
+        text = f"server '{name}' is not started: its tools are listed from the lock file{when}"
+        return Finding("not_started", text, server.name, note=True)
+    if server.state in ("connected", "connecting"):
+        return None
+    why = f": {safe_text(one_line(server.error.message), _MAX_CHARS)}" if server.error else ""
+    keep = seconds_text(server.downtime.keep)
+    text = f"server '{name}' is down, and its tools stay listed for {keep}{why}"
+    return Finding("stale_list", text, server.name)
 
 
 def near_names(name: str, entries: Mapping[str, Entry]) -> list[str]:

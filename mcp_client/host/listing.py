@@ -8,34 +8,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from ..catalog.finding import Finding
 from ..catalog.tool import ToolList
 from ..connection.connection import RestartPolicy
 from ..errors import AuthError, ConnectError, McpError, StartDenied
 from ..runtime.event_loop import Backend, Handle, LoopEvent
-from ..runtime.limits import seconds_text
 from ..runtime.safe_text import one_line, safe_text
 from ..session.connect import Connecting
 from ..session.session import Session
 from .status import ServerState, ServerStatus, StatusEvents, after_login
 
-if TYPE_CHECKING:
-    from .server import HostedServer
-
 __all__ = [
     "Downtime",
     "ListedServer",
     "ServerListing",
-    "how_listed",
     "how_to_list",
-    "offers_tools",
     "refusal_of",
 ]
 
 _log = logging.getLogger("mcp_client")
-_MAX_CHARS = 500
 
 
 class ListedServer(Protocol):
@@ -245,38 +237,12 @@ class Downtime:
         return self._now() < self._since + self.keep
 
 
-def offers_tools(server: HostedServer) -> bool:
-    """Whether the tools of a server are among the host's."""
-    if server.listing.current is None or server.was_closed:
-        return False
-    if server.state == "connected":
-        return True
-    if server.state in ("disabled", "closed") or isinstance(server.error, StartDenied):
-        return False
-    return server.downtime.is_short(server.state)
+def how_to_list(name: str, pins: str | None) -> str:
+    """Return how to list the tools of a lazy server before it is started.
 
-
-def how_listed(server: HostedServer) -> Finding | None:
-    """Return a finding about a server whose tools are listed although it is not connected."""
-    name = safe_text(server.name, 60)
-    if server.listing.pinned_at is not None and server.state in ("idle", "connecting"):
-        since = server.listing.pinned_at
-        when = f", written on {since}" if since else ""
-        text = f"server '{name}' is not started: its tools are listed from the lock file{when}"
-        return Finding("not_started", text, server.name, note=True)
-    if server.state in ("connected", "connecting"):
-        return None
-    why = f": {safe_text(one_line(server.error.message), _MAX_CHARS)}" if server.error else ""
-    keep = seconds_text(server.downtime.keep)
-    text = f"server '{name}' is down, and its tools stay listed for {keep}{why}"
-    return Finding("stale_list", text, server.name)
-
-
-def how_to_list(server: HostedServer) -> str | None:
-    """Return how to list the tools of a lazy server before it is started; None if they are."""
-    if server.state != "idle" or server.listing.current is not None or not server.config.lazy:
-        return None
-    name, pins = safe_text(server.name, 60), server.pins
+    ``pins`` is the name of the lock file, if there is one.
+    """
+    name = safe_text(name, 60)
     if pins is None:
         return (
             "its tools are unknown until its first use; to list them from a lock file, write that "
@@ -289,21 +255,19 @@ def how_to_list(server: HostedServer) -> str | None:
     )
 
 
-def refusal_of(server: HostedServer, *, final: bool = False) -> ConnectError:
-    """Return what a use of a server raises now; ``final``: it will not be connected."""
-    error = server.error
-    if error is None:
-        why = "not started: it waits to be allowed" if server.is_asking else server.state
-        return ConnectError(f"the server is {why}", server=server.name)
+def refusal_of(error: McpError, name: str, retry_in: float | None) -> ConnectError:
+    """Return the error of a use of the server ``name``, which is not connected due to ``error``.
+
+    ``retry_in`` are the seconds until it is connected again; None if nothing is planned.
+    """
     kind = type(error) if isinstance(error, ConnectError) else ConnectError
     fields = dict(vars(error)) if isinstance(error, ConnectError) else {}
     fields.pop("__notes__", None)  # a note, as of an audit that failed, is of that error alone
-    retry_in = None if final else server.retry_in
     message = error.args[0] if "advice" in fields else error.message  # advice is the last word
     text = message if isinstance(error, StartDenied) else f"the server is not connected: {message}"
     if isinstance(error, AuthError):
-        fields["advice"] = after_login(server.name, error.advice)
+        fields["advice"] = after_login(name, error.advice)
     elif retry_in is not None:
         text += f"; it is tried again in {retry_in:.1f} s"
         fields = {**fields, "retryable": True, "retry_after": retry_in}
-    return kind(text, **{**fields, "server": server.name, "tool": None, "attempts": 1})
+    return kind(text, **{**fields, "server": name, "tool": None, "attempts": 1})

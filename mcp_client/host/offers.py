@@ -26,10 +26,10 @@ from ..runtime.safe_text import one_line, safe_text
 from ..runtime.watch import Watch
 from ..session.session import Session
 from ..session.session_options import ForScripts
-from .directory import Directory, Entry
+from .directory import Directory, Entry, why_unavailable
 from .naming import Names
 from .options import SharedOptions
-from .status import StatusEvents, wait_for_most, why_unavailable
+from .status import StatusEvents, wait_for_most
 
 if TYPE_CHECKING:
     from ..approval.tool_call import Script

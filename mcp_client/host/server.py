@@ -32,7 +32,7 @@ from ..runtime.backoff import Backoff, chance
 from ..runtime.event_loop import Backend, Handle, LoopEvent
 from ..session.connect import Connecting
 from ..session.session import Session
-from .listing import Downtime, ServerListing, how_to_list, offers_tools, refusal_of
+from .listing import Downtime, ServerListing, how_to_list, refusal_of
 from .naming import authority_of
 from .options import SharedOptions, ToolFilter
 from .status import ServerState, ServerStatus, StatusEvents
@@ -77,6 +77,7 @@ class HostedServer:
         self._timeouts = config.timeouts or options.timeouts
         self._events = events
         self._filter = ToolFilter(config.include, config.exclude)
+        self._why_left_out = self._filter.why_left_out if self._filter else None
         self._backoff = Backoff(jitter)
         self._prepared: Connecting | None = options.connecting(name, config.server, config)
         self._transport = self._prepared._transport
@@ -87,6 +88,7 @@ class HostedServer:
         self.downtime: Downtime = Downtime(options.keep_listed, events)
 
     def open(self, backend: Backend) -> None:
+        """Use the event loop of ``backend``. Nothing is started."""
         self._backend = backend
         self.now: Callable[[], float] = backend.now
         self._tasks = BackgroundTasks(backend, self.name)
@@ -105,6 +107,7 @@ class HostedServer:
 
     @property
     def is_connected(self) -> bool:
+        """Whether it is connected now."""
         return self.state == "connected" and self.session is not None and not self.session.closed
 
     @property
@@ -114,9 +117,9 @@ class HostedServer:
 
     @property
     def retry_in(self) -> float | None:
-        if self.state != "failed" or self._timer is None:
-            return None
-        return self._backoff.wait(self._backend.now())
+        """The seconds until it is tried again; None if nothing is planned."""
+        is_due = self.state == "failed" and self._timer is not None
+        return self._backoff.wait(self._backend.now()) if is_due else None
 
     @property
     def busy(self) -> bool:
@@ -136,7 +139,14 @@ class HostedServer:
 
     @property
     def offers_tools(self) -> bool:
-        return offers_tools(self)
+        """Whether its tools are among the host's."""
+        if self.listing.current is None or self.was_closed:
+            return False
+        if self.state == "connected":
+            return True
+        if self.state in ("disabled", "closed") or isinstance(self.error, StartDenied):
+            return False
+        return self.downtime.is_short(self.state)
 
     @property
     def pins(self) -> str | None:
@@ -151,30 +161,29 @@ class HostedServer:
 
     @property
     def is_pinned(self) -> bool:
+        """Whether its tools are listed from the lock file, because it was not started."""
         return self.session is None and self.listing.pinned_at is not None and self.offers_tools
 
-    @property
-    def _why_left_out(self) -> Callable[[str], str | None] | None:
-        return self._filter.why_left_out if self._filter else None
-
     def status(self) -> ServerStatus:
-        return ServerStatus(
-            self.name,
-            "closed" if self.was_closed else self.state,
-            self.error or self.listing.error,
-            self.retry_in,
-            self.listing.count,
-            self.config.description,
-            self.listing.pinned_at,
-            how_to_list(self),
-        )
+        """Return its status at this moment."""
+        state: ServerState = "closed" if self.was_closed else self.state
+        listing = self.listing
+        is_unlisted = self.state == "idle" and listing.current is None and self.config.lazy
+        how = how_to_list(self.name, self.pins) if is_unlisted else None
+        more = self.retry_in, listing.count, self.config.description, listing.pinned_at, how
+        return ServerStatus(self.name, state, self.error or listing.error, *more)
 
     @property
     def was_closed(self) -> bool:
         """Whether its user closed its session."""
         return self.session is not None and self.session.closed
 
-    refusal = refusal_of
+    def refusal(self, *, final: bool = False) -> ConnectError:
+        """Return the error of a use of it now; ``final``: it will not be connected."""
+        if self.error is None:
+            why = "not started: it waits to be allowed" if self.is_asking else self.state
+            return ConnectError(f"the server is {why}", server=self.name)
+        return refusal_of(self.error, self.name, None if final else self.retry_in)
 
     def leaves_out(self, tool: str) -> str | None:
         """Return the reason why the host leaves out that tool; None if it does not."""
@@ -187,9 +196,7 @@ class HostedServer:
         if self.closed or self.state == "disabled":
             return None
         if self.gate is not None:
-            if self._asking is None:
-                return self.job(self._ask, self._asking_is)
-            return self._asking
+            return self._asking or self.job(self._ask, self._asking_is)
         return self._begin()
 
     async def usable(self, *, ask_again: bool = False) -> Session:
@@ -200,11 +207,8 @@ class HostedServer:
         if self.closed:
             raise ConnectError("the host is closed", server=self.name)
         if self.state == "disabled":
-            raise ConnectError(
-                "the server is disabled",
-                advice=Advice("it has ServerConfig(enabled=False)", "program"),
-                server=self.name,
-            )
+            advice = Advice("it has ServerConfig(enabled=False)", "program")
+            raise ConnectError("the server is disabled", advice=advice, server=self.name)
         if self.gate is not None:
             if self._asking is None and self.error is not None and not ask_again:
                 raise self.refusal()
@@ -276,23 +280,21 @@ class HostedServer:
         assert self.gate is not None
         self._set("idle", None)
         refused: McpError | None = None
+        most = self._timeouts.approval
         try:
-            with anyio.fail_after(self._timeouts.approval + 1):  # a gate has that clock itself
+            with anyio.fail_after(most + 1):  # a gate has that clock itself
                 config = await self.gate()
             if config is not None:
                 self._use(config)
         except TimeoutError:
-            seconds = self._timeouts.approval
-            refused = ConfigError(
-                f"there was no decision within {seconds:g} s, Timeouts(approval=...)"
-            )
+            why = f"there was no decision within {most:g} s, Timeouts(approval=...)"
+            refused = ConfigError(why)
         except McpError as error:
             refused = error
         except Exception as error:  # noqa: BLE001 - any failure means no
             _log.warning("%s: the start confirmation failed", self.name, exc_info=True)
-            refused = ConfigError(
-                f"asking whether it may be started failed: {type(error).__name__}"
-            )
+            kind = type(error).__name__
+            refused = ConfigError(f"asking whether it may be started failed: {kind}")
         if refused is not None:
             by_policy = isinstance(refused, StartDenied) and refused.source == "policy"
             self._set("failed" if by_policy else "idle", refused)
@@ -333,9 +335,8 @@ class HostedServer:
                 self._is_down(error)
         except Exception as error:  # noqa: BLE001 - a bug of the host's transport, or of this package
             _log.warning("%s: cannot connect", self.name, exc_info=True)
-            self._is_down(
-                ConnectError(f"connecting failed: {type(error).__name__}", server=self.name)
-            )
+            kind = type(error).__name__
+            self._is_down(ConnectError(f"connecting failed: {kind}", server=self.name))
         else:
             self._is_up(session)
             if self.closed:  # at the moment when the connection was open
@@ -436,6 +437,7 @@ class HostedServer:
     # The policy of its connection, which asks and reports in the task that needs it.
 
     def begin(self) -> None:
+        """Raise ``ConnectError`` if its connection may not be made again now."""
         if self.closed:
             raise ConnectError("the host is closed", server=self.name)
         now = self._backend.now()
@@ -444,6 +446,7 @@ class HostedServer:
         self._backoff.started()
 
     def end(self, error: BaseException | None) -> None:
+        """Note that its connection was made, or why not."""
         if error is None:
             if self.session is not None:
                 self._is_up(self.session)
@@ -488,9 +491,7 @@ class HostedServer:
         self._set("closed", None)
 
     def _set(self, state: ServerState, error: McpError | None) -> None:
-        if self.closed and state != "closed":
-            return
-        if state == self.state and error is self.error:
+        if (self.closed and state != "closed") or (state == self.state and error is self.error):
             return
         self.state, self.error = state, error
         self.downtime.is_now(state, self._backend)
