@@ -14,7 +14,6 @@
     file_commands.py     the commands that work on files: stubs, audit, decisions, pins, servers
     login.py             ``login`` and ``logout``
     doctor.py            ``doctor``: how a server behaves, and what is wrong with it
-    doctor_report.py     what ``doctor`` found, as text
     shell.py             ``shell``: one session for many commands
     completion.py        ``completion``: a script for bash, zsh or fish
     screen.py            colours, tables, bars and pictures

@@ -14,13 +14,14 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import asdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import anyio
 
 from ..approval.queue import ApprovalQueue
+from ..catalog.finding import Finding
 from ..catalog.tool import Tool
 from ..errors import (
     BrokenPromise,
@@ -32,7 +33,7 @@ from ..errors import (
     OutcomeUnknown,
     ends_of,
 )
-from ..protocol.capabilities import HANDSHAKE, STATELESS
+from ..protocol.capabilities import HANDSHAKE, STATELESS, TOOLS_CALL
 from ..protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from ..runtime.limits import Limits
 from ..runtime.safe_text import one_line, safe_text
@@ -44,9 +45,8 @@ from ..transports.servers import confined
 from ..validation.checker import checker_of
 from ..validation.usable_schema import UsableSchema
 from ..validation.worker_pool import WorkerPool
-from .doctor_report import MAX_LISTED, Report, Step, show_report
 from .exits import DONE, LOGIN_NEEDED, SERVER_ERROR, UsageError, exit_code, in_shell
-from .output import print_json
+from .output import print_json, print_parts, print_text
 from .session import (
     approval_queue,
     chosen_target,
@@ -58,11 +58,98 @@ from .session import (
 )
 from .target import Configured
 
-__all__ = ["doctor"]
+__all__ = ["Problem", "Report", "Step", "doctor", "show_report"]
+
+_MAX_LISTED = 12
+"""Problems of one kind that are listed one by one."""
+
+
+@dataclass(slots=True)
+class Step:
+    """Something that was asked, and how it went."""
+
+    what: str
+    at: float
+    """Seconds since the beginning."""
+    seconds: float | None = None
+    """The seconds until the response; None if there was none."""
+    outcome: str = "no response"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is wrong, and what a person may do about it."""
+
+    kind: str
+    """"unreachable", "needs login", "breaks promises", "slow" or "old"."""
+    what: str
+    advice: str
+
+
+@dataclass(slots=True)
+class Report:
+    """A report of all that was seen of a server, and what is wrong with it."""
+
+    server: str
+    revision: str | None = None
+    info: str = ""
+    steps: list[Step] = field(default_factory=list)
+    promises: dict[str, str] = field(default_factory=dict)
+    """The declarations of the server, and whether each is true."""
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    confinement: tuple[str, ...] | None = None
+    """The capabilities of a started server in its sandbox, or a note that it has no sandbox."""
+    findings: list[Finding] = field(default_factory=list)
+    """The findings that a person should look at: texts that could mislead a model, and the like."""
+    code: int = DONE
+
+    @property
+    def verdict(self) -> str:
+        """The verdict: the worst of what was found."""
+        order = ("needs login", "unreachable", "breaks promises", "slow", "old")
+        kinds = {problem.kind for problem in self.problems}
+        return next((kind for kind in order if kind in kinds), "healthy")
+
+    def found(self, kind: str, what: str, advice: str) -> None:
+        """Add a finding of ``kind`` with the advice for it."""
+        self.problems.append(Problem(kind, what, advice))
+
+
+def show_report(report: Report) -> None:
+    """Print the report for people."""
+    speaks = f", speaks {report.revision}" if report.revision else ""
+    called = f" ({report.info})" if report.info else ""
+    style = {"healthy": "bold green", "old": "bold yellow", "slow": "bold yellow"}
+    verdict = (report.verdict, style.get(report.verdict, "bold red"))
+    print_parts((f"{report.server}: ", "bold"), verdict, (f"{speaks}{called}", ""))
+    for problem in report.problems:
+        kind = (f"[{problem.kind}]", style.get(problem.kind, "bold red"))
+        print_parts(("\n", ""), kind, (f" {safe_text(problem.what, 2_000)}", ""))
+        if problem.advice:
+            print_text(f"    {safe_text(problem.advice, 1_000)}")
+    _show_list("What it can do here", [safe_text(one, 2_000) for one in report.confinement or ()])
+    _show_list("What it declares", [f"{name}: {state}" for name, state in report.promises.items()])
+    calls = any(step.what == TOOLS_CALL for step in report.steps)
+    uncalled = "" if calls else "; no tool was called"
+    print_text(f"\nWhat happened (seconds since the beginning{uncalled}):")
+    for step in report.steps:
+        took = "" if step.seconds is None else f" after {step.seconds:.2f} s"
+        print_text(f"    {step.at:6.2f}  {step.what}: {step.outcome}{took}")
+    notes = [safe_text(note, 400) for note in (*report.notes, *map(str, report.findings))]
+    more = [f"and {len(notes) - _MAX_LISTED} more"] if len(notes) > _MAX_LISTED else []
+    _show_list("Look at these", notes[:_MAX_LISTED] + more)
+
+
+def _show_list(title: str, lines: list[str]) -> None:
+    if lines:
+        print_text("\n    ".join([f"\n{title}:", *lines]))
+
 
 _SLOW_SECONDS = 2.0
 """Longer than a person expects to wait."""
 _NOT_CONFINED = ("whatever you can: it is not confined (--sandbox)",)
+_REPORT_IT = "Report it to the server's author."
 _ALL_SCHEMAS_SECONDS = 30.0
 _ONE_SCHEMA_SECONDS = 5.0
 
@@ -102,9 +189,8 @@ class _Timeline(Recorder):
 
     def unasked(self, message: Request | Notification) -> None:
         if isinstance(message, Request):
-            self._report.steps.append(
-                Step(f"{safe_text(message.method, 60)} (asked by the server)", self._now(), 0.0, "")
-            )
+            what = f"{safe_text(message.method, 60)} (asked by the server)"
+            self._report.steps.append(Step(what, self._now(), 0.0, ""))
 
     def sent(self, text: str) -> None: ...
 
@@ -180,27 +266,23 @@ async def _check_promises(report: Report, session: Session, options: argparse.Na
         report.promises[safe_text(name, 40)] = "declared; not tried"
     if "tools" not in declared:
         report.promises["tools"] = "not declared"
-    lists: tuple[tuple[str, str, Callable[[], Awaitable[Any]]], ...] = (
-        ("tools", "tools/list", session.list_tools),
-        ("resources", "resources/list", session.list_resources),
-        ("prompts", "prompts/list", session.list_prompts),
-    )
-    for feature, method, list_all in lists:
+    for feature in ("tools", "resources", "prompts"):
+        method = f"{feature}/list"
         if feature not in declared:
             continue
         try:
-            listed = await list_all()
+            listed: Any = await getattr(session, f"list_{feature}")()
         except McpError as error:
             _broken_list(report, feature, method, error)
             continue
         report.promises[feature] = f"works: {len(listed)} listed"
-        for rejected in listed.rejected[:MAX_LISTED]:
+        for rejected in listed.rejected[:_MAX_LISTED]:
             report.found(
                 "breaks promises",
                 f"{rejected.name} of {method} cannot be used: {rejected.reason}",
-                "It is left out; the rest can be used. Report it to the server's author.",
+                f"It is left out; the rest can be used. {_REPORT_IT}",
             )
-        left = len(listed.rejected) - MAX_LISTED
+        left = len(listed.rejected) - _MAX_LISTED
         if left > 0:
             report.found("breaks promises", f"{left} more of {method} cannot be used", "")
         report.findings += getattr(listed, "findings", ())
@@ -209,19 +291,12 @@ async def _check_promises(report: Report, session: Session, options: argparse.Na
 
 
 def _broken_list(report: Report, feature: str, method: str, error: McpError) -> None:
-    report.promises[feature] = f"broken: {safe_text(one_line(in_shell(error).message), 120)}"
+    why = one_line(in_shell(error).message)
+    report.promises[feature] = f"broken: {safe_text(why, 120)}"
+    kind, advice = "breaks promises", f"{_REPORT_IT} Other features may work."
     if isinstance(error, OutcomeUnknown):
         kind, advice = "slow", "Allow more time with --timeout; look at what the server waits for."
-    else:
-        kind, advice = (
-            "breaks promises",
-            "Report it to the server's author; other features may work.",
-        )
-    report.found(
-        kind,
-        f"it declares {feature}, and {method} fails: {one_line(in_shell(error).message)}",
-        advice,
-    )
+    report.found(kind, f"it declares {feature}, and {method} fails: {why}", advice)
     report.code = report.code or exit_code(error)
 
 
@@ -248,7 +323,7 @@ def _check_stats(report: Report, session: Session) -> None:
     }
     for what, count in counts.items():
         if count > 0:
-            report.found("breaks promises", f"{count} {what}", "Report it to the server's author.")
+            report.found("breaks promises", f"{count} {what}", _REPORT_IT)
 
 
 def _starts_to_negotiate(report: Report) -> int:
@@ -311,17 +386,17 @@ async def _check_schemas(report: Report, tools: list[Tool]) -> None:
                     name = f"the {key}putSchema of {tool.name}"
                     schema = tool._definition.get(f"{key}putSchema")
                     problem = usable and await _schema_problem(schema, usable, workers)
-                    if problem and (wrong := wrong + 1) <= MAX_LISTED:
+                    if problem and (wrong := wrong + 1) <= _MAX_LISTED:
                         report.found("breaks promises", f"{name} {problem[0]}", problem[1])
                     if usable is not None and usable.slips:
-                        slips = ", ".join(usable.slips[:MAX_LISTED])
+                        slips = ", ".join(usable.slips[:_MAX_LISTED])
                         report.notes.append(f"{name} is not quite JSON Schema at {slips}")
                 checked += 1
     finally:
         with anyio.CancelScope(shield=True):
             await workers.aclose()
-    if wrong > MAX_LISTED:
-        report.found("breaks promises", f"{wrong - MAX_LISTED} more schemas cannot be used", "")
+    if wrong > _MAX_LISTED:
+        report.found("breaks promises", f"{wrong - _MAX_LISTED} more schemas cannot be used", "")
     left = f"; {len(tools) - checked} not checked in time" if checked < len(tools) else ""
     report.promises["schemas"] = f"{checked} tools checked, {wrong} schemas cannot be used{left}"
 
@@ -330,19 +405,14 @@ async def _schema_problem(
     schema: Any, usable: UsableSchema, workers: WorkerPool
 ) -> tuple[str, str] | None:
     """Return the problem of a schema, and its consequence."""
-    called = (
-        "The tool can be called; what was skipped is not checked. Report it to the server's author."
-    )
+    called = f"The tool can be called; what was skipped is not checked. {_REPORT_IT}"
     if usable.is_broken:
-        return f"cannot be used whole: {'; '.join(usable.skipped[:MAX_LISTED])}", called
+        return f"cannot be used whole: {'; '.join(usable.skipped[:_MAX_LISTED])}", called
     try:
         checker = checker_of(schema, usable, Limits())
     except InvalidSchema as error:
-        refused = "Calls of this tool are refused; the others can be used."
-        return (
-            f"cannot be used: {in_shell(error).message}",
-            f"{refused} Report it to the server's author.",
-        )
+        refused = f"Calls of this tool are refused; the others can be used. {_REPORT_IT}"
+        return f"cannot be used: {in_shell(error).message}", refused
     try:
         await checker.prepare(workers, _ONE_SCHEMA_SECONDS)
     except InvalidSchema as error:
@@ -362,15 +432,12 @@ async def _check_result(report: Report, session: Session, tool: Tool) -> None:
         report.found(
             "breaks promises",
             f"the result of {tool.name} is not what it promises: {in_shell(error).message}",
-            "The tool ran. Report it to the server's author.",
+            f"The tool ran. {_REPORT_IT}",
         )
         state = "broken"
     except OutcomeUnknown as error:
-        report.found(
-            "slow",
-            f"{tool.name} did not respond: {in_shell(error).message}",
-            "Allow more time with --timeout.",
-        )
+        text = f"{tool.name} did not respond: {in_shell(error).message}"
+        report.found("slow", text, "Allow more time with --timeout.")
         state = "no response"
     except McpError as error:
         state = f"failed: {safe_text(one_line(in_shell(error).message), 120)}"
@@ -389,15 +456,13 @@ def _explain(report: Report, error: McpError, options: argparse.Namespace) -> No
     if tail:
         text += "; its first and last words were: " + " / ".join(ends_of(tail))
     if report.code == LOGIN_NEEDED:
-        has_header = bool(options.header)
-        report.found(
-            "needs login",
-            f"the server refuses the connection: {text}",
-            "It does not accept the credentials of --header: check or renew them."
-            if has_header
-            else f"Run 'mcp-client login {options.target}', or put a token into an environment "
-            "variable and give it with --header Authorization=env:NAME (as 'Bearer ...').",
+        advice = (
+            f"Run 'mcp-client login {options.target}', or put a token into an environment "
+            "variable and give it with --header Authorization=env:NAME (as 'Bearer ...')."
         )
+        if options.header:
+            advice = "It does not accept the credentials of --header: check or renew them."
+        report.found("needs login", f"the server refuses the connection: {text}", advice)
         return
     report.found(_kind(error), text, _advice(error, options))
 

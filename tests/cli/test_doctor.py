@@ -14,7 +14,7 @@ import pytest
 
 from mcp_client.catalog.finding import Finding
 from mcp_client.cli import doctor as doctor_module
-from mcp_client.cli.doctor_report import Problem, Report, Step, show_report
+from mcp_client.cli.doctor import Problem, Report, Step, show_report
 from mcp_client.errors import (
     Advice,
     CallTimeout,
