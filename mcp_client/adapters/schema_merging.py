@@ -345,11 +345,8 @@ def identity_of(value: Any) -> tuple[str, Any]:
     """Return an object that is equal for values that are equal as JSON, and can be hashed."""
     if type(value) in (int, float):
         return "number", value
-    return type(value).__name__, _text(value) if type(value) in (dict, list) else value
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
+    text = json.dumps(value, sort_keys=True) if type(value) in (dict, list) else value
+    return type(value).__name__, text
 
 
 def object_root(schema: dict[str, Any], notes: Notes) -> dict[str, Any]:

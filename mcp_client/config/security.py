@@ -142,8 +142,7 @@ def vscode_sandbox(fields: Fields) -> GivenSandbox | None:
     for name in _DOMAINS:
         if domains.names(name):
             domains.note(
-                name,
-                f"cannot be enforced, so it reaches no network: {_INSTEAD}, network included",
+                name, f"cannot be enforced, so it reaches no network: {_INSTEAD}, network included"
             )
     paths = {name: _paths(files, name) for name in _FILES}
     denied = (*paths["denyWrite"], *paths["denyRead"])

@@ -275,11 +275,7 @@ def _below(group: _Group, request: ApprovalRequest) -> tuple[Html, bool]:
     remark = element("p", " and ".join(left), class_="cut") if left else None
     heading = element("h3", group.label)
     inner = element(
-        "section",
-        heading,
-        rendered.html,
-        remark,
-        class_="quote" if group.kind in _TEXTS else None,
+        "section", heading, rendered.html, remark, class_="quote" if group.kind in _TEXTS else None
     )
     return inner, bool(left)
 

@@ -37,7 +37,6 @@ __all__ = [
     "arguments_order",
     "check_several",
     "gist",
-    "in_full",
     "is_destructive",
     "name_of",
     "proof_of_opening",
@@ -107,7 +106,7 @@ def is_destructive(request: ApprovalRequest) -> bool:
     return request.kind == "call" and hints.destructive and bool(known)
 
 
-def in_full(request: Any) -> bool:
+def _in_full(request: Any) -> bool:
     """Whether the line of a row shows all that a person has to know.
 
     There are no findings, and the arguments are shown whole, if the row is wide enough for them.
@@ -225,7 +224,7 @@ def proof_of_opening(signer: Signer, person: str, id: str) -> str:
 
 def proof_of_row(signer: Signer, person: str, pending: PendingApproval) -> str | None:
     """Return the proof that a row shows a request in full; None if it cannot."""
-    return signer.sign("row", person, pending.id) if in_full(pending.request) else None
+    return signer.sign("row", person, pending.id) if _in_full(pending.request) else None
 
 
 def check_several(
@@ -239,7 +238,7 @@ def check_several(
         one
         for one in pending
         if not signer.is_one_of(opened, "opened", person, one.id)
-        and not (in_full(one.request) and signer.is_one_of(opened, "row", person, one.id))
+        and not (_in_full(one.request) and signer.is_one_of(opened, "row", person, one.id))
     ]
     if unopened:
         count = len(unopened)

@@ -224,7 +224,9 @@ class Directory:
                     reasons = [one.removesuffix(common_advice) for one in reasons]
                     more += common_advice
             text += f". Servers whose tools are missing: {', '.join(reasons[:5])}{more}"
-        return UnknownTool(text, tool=shown, retryable=any(map(_may_become_available, servers)))
+        wanted = [one for one in servers if not one.offers_tools and one.state != "disabled"]
+        is_near = any(one.busy or one.is_asking for one in wanted)  # by itself, or by a person
+        return UnknownTool(text, tool=shown, retryable=is_near)
 
     def _rejection(self, name: str) -> Rejected | None:
         """Return the rejected tool that has this name, or would have it."""
@@ -276,15 +278,6 @@ def why_unavailable(server: HostedServer, *, short: bool = False) -> str | None:
             whole += f"; {advice}" if advice else ""
             words = f"not started yet; session({name}) starts it"
     return words if short else whole
-
-
-def _may_become_available(server: HostedServer) -> bool:
-    """Whether its tools may soon be there by themselves.
-
-    It is being connected or listed, or a person is being asked whether it may start.
-    """
-    wanted = not server.offers_tools and server.state != "disabled"
-    return wanted and (server.busy or server.is_asking)
 
 
 def _how_listed(server: HostedServer) -> Finding | None:

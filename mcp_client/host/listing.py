@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol
 
 from ..catalog.tool import ToolList
@@ -19,13 +20,7 @@ from ..session.connect import Connecting
 from ..session.session import Session
 from .status import ServerState, ServerStatus, StatusEvents, after_login
 
-__all__ = [
-    "Downtime",
-    "ListedServer",
-    "ServerListing",
-    "how_to_list",
-    "refusal_of",
-]
+__all__ = ["Downtime", "ListedServer", "ServerListing", "how_to_list", "refusal_of"]
 
 _log = logging.getLogger("mcp_client")
 
@@ -114,10 +109,7 @@ class ServerListing:
     def fetch(self, *, refresh: bool = False) -> None:
         """List them, in the background, unless that is being done already."""
         if self.fetching is None:
-            self._server.job(lambda: self._fetch(refresh), self._fetching_is)
-
-    def _fetching_is(self, over: LoopEvent | None) -> None:
-        self.fetching = over
+            self._server.job(lambda: self._fetch(refresh), partial(setattr, self, "fetching"))
 
     async def _fetch(self, refresh: bool) -> None:
         session = self._server.session
@@ -177,7 +169,7 @@ class ServerListing:
 
     def has_session(self, session: Session) -> None:
         """Use the list of ``session`` from now on."""
-        session._subscriptions.tools.add_listener(self._may_have_changed)
+        session._subscriptions.tools.add_listener(lambda certain: self._events.notifier.notify())
         self._subscribe(session)
 
     def close(self) -> None:
@@ -194,9 +186,6 @@ class ServerListing:
         self._subscribed = wanted
         if wanted is not None:
             wanted._subscriptions.tools.watch()
-
-    def _may_have_changed(self, certain: bool) -> None:
-        self._events.notifier.notify()
 
 
 class Downtime:

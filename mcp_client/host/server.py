@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import anyio
 
@@ -196,7 +197,7 @@ class HostedServer:
         if self.closed or self.state == "disabled":
             return None
         if self.gate is not None:
-            return self._asking or self.job(self._ask, self._asking_is)
+            return self._asking or self.job(self._ask, partial(setattr, self, "_asking"))
         return self._begin()
 
     async def usable(self, *, ask_again: bool = False) -> Session:
@@ -247,12 +248,6 @@ class HostedServer:
         if event is not None and not event.is_set():
             with anyio.move_on_after(seconds):
                 await event.wait()
-
-    def _asking_is(self, over: LoopEvent | None) -> None:
-        self._asking = over
-
-    def _attempt_is(self, over: LoopEvent | None) -> None:
-        self._attempt = over
 
     def job(
         self, work: Callable[[], Awaitable[None]], keep: Callable[[LoopEvent | None], None]
@@ -316,7 +311,7 @@ class HostedServer:
         if self._attempt is None:
             self._stop_timer()
             self._set("connecting", self.error)
-            return self.job(self._connect, self._attempt_is)
+            return self.job(self._connect, partial(setattr, self, "_attempt"))
         return self._attempt
 
     async def _connect(self) -> None:

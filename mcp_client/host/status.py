@@ -15,13 +15,7 @@ from ..errors import Advice, McpError
 from ..runtime.safe_text import one_line, safe_text
 from ..runtime.watch import Notifier, Watch
 
-__all__ = [
-    "ServerState",
-    "ServerStatus",
-    "StatusEvents",
-    "StatusWatch",
-    "after_login",
-]
+__all__ = ["ServerState", "ServerStatus", "StatusEvents", "StatusWatch", "after_login"]
 
 ServerState: TypeAlias = Literal[
     "idle", "connecting", "connected", "failed", "needs_login", "disabled", "closed"

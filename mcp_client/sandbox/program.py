@@ -32,15 +32,7 @@ from typing import NamedTuple
 from ..processes.commands import find_executable
 from .visible_paths import beginning, inside
 
-__all__ = [
-    "PrivateFiles",
-    "Program",
-    "default_registry",
-    "home_directories",
-    "npm_files",
-    "program_of",
-    "uv_files",
-]
+__all__ = ["PrivateFiles", "Program", "home_directories", "program_of"]
 
 _PYTHON = re.compile(r"(?:python|pypy)w?[\d.]*t?\Z")
 _NODE = frozenset(("node", "nodejs", "bun", "deno", "tsx", "ts-node"))
@@ -288,7 +280,7 @@ class _Search:
         settings = os.path.expanduser("~/.npmrc")
         registry = os.environ.get(_NPM_REGISTRY) or _setting(settings, "registry")
         self._cache(os.path.join(cache, "_npx"), os.path.join(cache, "_cacache", "content-v2"))
-        self.private = npm_files(cache, words, registry or default_registry(npx))
+        self.private = _npm_files(cache, words, registry or _default_registry(npx))
         self.added |= {"npm_config_update_notifier": "false"}
         self.added |= {
             "npm_config_offline" if self._offline else "npm_config_prefer_offline": "true"
@@ -299,7 +291,7 @@ class _Search:
     def _uv_cache(self) -> None:
         home = os.path.expanduser("~")
         cache = os.environ.get("UV_CACHE_DIR") or os.path.join(home, ".cache", "uv")
-        self.private = uv_files(cache, os.path.join(home, ".local", "share", "uv"))
+        self.private = _uv_files(cache, os.path.join(home, ".local", "share", "uv"))
         self._cache(*self.private.links.values())
         of_environments = os.path.join(glob.escape(cache), "archive-v*", "*", "pyvenv.cfg")
         for settings in glob.glob(of_environments)[:_MAX_ENVIRONMENTS]:
@@ -353,7 +345,7 @@ class PrivateFiles(NamedTuple):
     """Variables that name a place in it."""
 
 
-def npm_files(cache: str, words: Sequence[str], registry: str | None) -> PrivateFiles:
+def _npm_files(cache: str, words: Sequence[str], registry: str | None) -> PrivateFiles:
     """``words`` are those after ``npx``: the packages that they name are looked up."""
     mine = ".npm"
     links = {f"{mine}/_cacache/content-v2": os.path.join(cache, "_cacache", "content-v2")}
@@ -372,7 +364,7 @@ def npm_files(cache: str, words: Sequence[str], registry: str | None) -> Private
     return PrivateFiles(_existing(links), files, {"npm_config_cache": mine})
 
 
-def default_registry(npx: str) -> str | None:
+def _default_registry(npx: str) -> str | None:
     """Return the registry of the npm that has this ``npx``, unless it is configured."""
     found = _DEFAULT.search(
         _content(os.path.join(os.path.dirname(os.path.dirname(npx)), _DEFINITIONS)) or b""
@@ -380,7 +372,7 @@ def default_registry(npx: str) -> str | None:
     return None if found is None else found[1].decode(errors="replace")
 
 
-def uv_files(cache: str, data: str) -> PrivateFiles:
+def _uv_files(cache: str, data: str) -> PrivateFiles:
     """``data`` has the tools that uv has installed, and its interpreters."""
     mine, my_data = ".cache/uv", ".local/share/uv"
     places = [name for name in _names(cache) if _OF_UV.match(name)]
