@@ -111,12 +111,8 @@ class Config:
         return self._of({name: self._starts[name] for name in names})
 
     def _of(self, starts: Mapping[str, Start]) -> Config:
-        return replace(
-            self,
-            servers=Looked(starts, Start.config),
-            requests=Looked(starts, Start.request),
-            _starts=starts,
-        )
+        servers, requests = Looked(starts, Start.config), Looked(starts, Start.request)
+        return replace(self, servers=servers, requests=requests, _starts=starts)
 
 
 def load_config(
@@ -205,7 +201,7 @@ def _config(parsed: ParsedFile, kind: str, files: Files) -> Config:
         try:
             launch.config()
         except ConfigError as error:
-            parsed.note(path, f"{_why(launch, error)}; the server is left out", left_out=True)
+            parsed.leave_out(path, _why(launch, error))
             continue
         starts[str(path[-1])] = Start(launch, files)
     if not starts:
@@ -237,9 +233,8 @@ def _note_that_nothing_came(parsed: ParsedFile) -> None:
 def _why(launch: Launch, error: ConfigError) -> str:
     """Without what a variable may have brought."""
     if launch.url is not None and launch.url.used:
-        return (
-            "its URL and headers are not valid after the variables are replaced: check their values"
-        )
+        why = "its URL and headers are not valid after the variables are replaced"
+        return f"{why}: check their values"
     return error.message
 
 
@@ -268,7 +263,7 @@ def _servers(parsed: ParsedFile, kind: str) -> Iterator[tuple[KeyPath, Any]]:
             elif name in found and kind == OWN and found[name][1] != members:
                 other = shown_key(found.pop(name)[0])
                 why = f"differs from {other}, and programs differ in which they take: remove one"
-                parsed.note((*path, name), f"{why}; the server is left out", left_out=True)
+                parsed.leave_out((*path, name), why)
             else:
                 found[name] = (*path, name), members
     repeated = {path[:depth] for path in parsed.document.repeated for depth in range(len(path) + 1)}
@@ -276,11 +271,7 @@ def _servers(parsed: ParsedFile, kind: str) -> Iterator[tuple[KeyPath, Any]]:
     for number, (path, members) in enumerate(found.values()):
         name = str(path[-1])
         if number >= _MAX_SERVERS:
-            parsed.note(
-                path,
-                f"is beyond the first {_MAX_SERVERS} servers of this file; left out",
-                left_out=True,
-            )
+            parsed.leave_out(path, f"is beyond the first {_MAX_SERVERS} servers of this file")
             return
         if path in repeated or path[:-1] in parsed.document.repeated:
             _note_repeated(parsed, path)
@@ -337,9 +328,8 @@ def _object_at(parsed: ParsedFile, path: KeyPath) -> dict[str, Any]:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            parsed.note(
-                path[:depth], "is not an object: write names and values in braces", left_out=True
-            )
+            why = "is not an object: write names and values in braces"
+            parsed.note(path[:depth], why, left_out=True)
             return {}
         found = value
     return found
@@ -348,12 +338,8 @@ def _object_at(parsed: ParsedFile, path: KeyPath) -> dict[str, Any]:
 def _note_repeated(parsed: ParsedFile, path: KeyPath) -> None:
     for twice, line in parsed.document.repeated.items():
         if twice[: len(path)] == path or twice == path[:-1]:
-            parsed.note(
-                twice,
-                f"is repeated in line {line}, and programs differ in which they take: "
-                "remove one; the server is left out",
-                left_out=True,
-            )
+            why = f"is repeated in line {line}, and programs differ in which they take: remove one"
+            parsed.leave_out(twice, why)
 
 
 def _gemini_lists(parsed: ParsedFile) -> tuple[list[Any] | None, list[Any]]:
@@ -361,10 +347,8 @@ def _gemini_lists(parsed: ParsedFile) -> tuple[list[Any] | None, list[Any]]:
     if members.get("serverCommand") is not None:
         parsed.note(("mcp", "serverCommand"), "is not supported: name the server in mcpServers")
     allowed, excluded = members.get("allowed"), members.get("excluded")
-    return (
-        allowed if isinstance(allowed, list) else None,
-        excluded if isinstance(excluded, list) else [],
-    )
+    allowed = allowed if isinstance(allowed, list) else None
+    return allowed, excluded if isinstance(excluded, list) else []
 
 
 # ---------------------------------------------------------------------- inputs
@@ -375,11 +359,10 @@ def _read_inputs(parsed: ParsedFile) -> None:
     if "input" not in parsed.program.syntax:
         return
     top = parsed.document.value
-    inputs_member = top.get(
-        "inputs", top["mcp"].get("inputs") if isinstance(top.get("mcp"), dict) else None
-    )
+    of_mcp = top["mcp"].get("inputs") if isinstance(top.get("mcp"), dict) else None
+    inputs = top.get("inputs", of_mcp)
     defaults: dict[str, str] = {}
-    for number, item in enumerate(inputs_member if isinstance(inputs_member, list) else []):
+    for number, item in enumerate(inputs if isinstance(inputs, list) else []):
         path = ("inputs", number)
         name = item.get("id") if isinstance(item, dict) else None
         if not isinstance(name, str):

@@ -99,6 +99,10 @@ class ParsedFile:
             problem = ConfigProblem(self.path, line, shown_key(path), message, left_out)
             self.problems.append(problem)
 
+    def leave_out(self, path: KeyPath, message: str) -> None:
+        """Note a problem at ``path`` for which the server is left out."""
+        self.note(path, f"{message}; the server is left out", left_out=True)
+
 
 def shown_key(path: KeyPath) -> str:
     """Return ``mcpServers.github.args[1]``; other names are in quotation marks."""
@@ -145,11 +149,9 @@ class Fields:
         for name in members:
             if name not in names:
                 meant = self._near(name, names)
-                self.note(
-                    name,
-                    f"is not a field that {title} documents, and has no effect here"
-                    + (f"; did you mean {meant!r}?" if meant else ""),
-                )
+                advice = f"; did you mean {meant!r}?" if meant else ""
+                why = f"is not a field that {title} documents, and has no effect here"
+                self.note(name, f"{why}{advice}")
 
     def _near(self, name: str, names: Mapping[str, str]) -> str | None:
         """Return the field that ``name`` may be a misspelling of, unless that one is there."""
@@ -193,11 +195,11 @@ class Fields:
     def wrong(self, ours: str, message: str, *parts: str | int) -> None:
         """Note a problem for which the server is left out."""
         path = (*self._path, self._written.get(ours, ours), *parts)
-        self.parsed.note(path, f"{message}; the server is left out", left_out=True)
+        self.parsed.leave_out(path, message)
 
     def unusable(self, message: str) -> None:
         """Note a problem with all of it."""
-        self.parsed.note(self._path, f"{message}; the server is left out", left_out=True)
+        self.parsed.leave_out(self._path, message)
 
     def flag(self, ours: str) -> bool | None:
         """Return a boolean."""
@@ -342,9 +344,8 @@ class Fields:
         for reference in found.empty:
             parsed.note(place, f"{safe_text(reference, 80)} is empty here: set the variable")
         if not parsed.program.syntax and SECRET_IN_TEXT.search(value):
-            parsed.note(
-                place, "has no effect as a reference: this program knows none, so it is text"
-            )
+            why = "has no effect as a reference: this program knows none, so it is text"
+            parsed.note(place, why)
         if found.parts:
             found = found._replace(at=place)
         return found if self._is_usable(found.value, ours, *parts) else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -176,10 +176,10 @@ class Launch:
         if self.login is not None:
             from ..auth import OAuth
 
-            fields_found: dict[str, Any] = values_of(self.login)
-            if "scopes" in fields_found:
-                fields_found["scopes"] = tuple(fields_found["scopes"].split())
-            auth = OAuth(**fields_found)
+            values: dict[str, Any] = values_of(self.login)
+            if "scopes" in values:
+                values["scopes"] = tuple(values["scopes"].split())
+            auth = OAuth(**values)
         return HttpServer(self.url.value, headers=values_of(self.headers) or None, auth=auth)
 
 
@@ -188,20 +188,14 @@ def read_server(parsed: ParsedFile, path: KeyPath, members: Any) -> Launch | Non
     parsed.failed = False
     name, written = str(path[-1]), members
     if not isinstance(members, dict):
-        parsed.note(
-            path, "is not an object with the fields of a server; it is left out", left_out=True
-        )
+        parsed.leave_out(path, "is not an object with the fields of a server")
     elif not name or len(name) > _MAX_NAME_CHARS or invisible(name):
-        parsed.note(
-            path,
-            f"cannot be the name of a server: give one of 1 to {_MAX_NAME_CHARS} visible "
-            "characters; the server is left out",
-            left_out=True,
+        why = f"cannot be the name of a server: give 1 to {_MAX_NAME_CHARS} visible characters"
+            f"cannot be the name of a server: give one of 1 to {_MAX_NAME_CHARS} visible characters"
         )
+        parsed.leave_out(path, why)
     elif (where := _out_of_range(members)) is not None:
-        parsed.note(
-            (*path, *where), "is a number out of range; the server is left out", left_out=True
-        )
+        parsed.leave_out((*path, *where), "is a number out of range")
     else:
         members = _with_flat_command(parsed, path, members)
         grants = [each for each in members if _GRANTS.fullmatch(each)]
@@ -245,25 +239,16 @@ def _out_of_range(value: Any) -> KeyPath | None:
     """Return the place of a number in ``value`` that is too large to be parsed."""
     if isinstance(value, OutOfRange):
         return ()
-    items: Iterable[tuple[str | int, Any]] = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for part, each in items:
-        found = _out_of_range(each)
-        if found is not None:
-            return (part, *found)
-    return None
+    is_list = isinstance(value, list)
+    items = value.items() if isinstance(value, dict) else enumerate(value if is_list else ())
+    found = ((part, _out_of_range(each)) for part, each in items)
+    return next(((part, *where) for part, where in found if where is not None), None)
 
 
 def _refuse_grant(fields: Fields, name: str, value: Any) -> None:
+    why = "has no effect: a config file does not decide which calls run without asking"
     if value not in _HARMLESS_GRANTS:
-        fields.note(
-            name,
-            "has no effect: a config file does not decide which calls run without asking. Use "
-            "approval=Rules(...) for that",
-        )
+        fields.note(name, f"{why}. Use approval=Rules(...) for that")
 
 
 def _kind(fields: Fields) -> str | None:
@@ -303,28 +288,21 @@ def _kind_named(fields: Fields, named: str) -> str | None:
 
 
 def _stdio(fields: Fields) -> dict[str, Any]:
-    fields_found = fields.read(_STDIO)
-    command: Expanded | None = fields_found["command"]
-    env: dict[str, Expanded] = {**fields_found["env_vars"], **fields_found["env"]}
+    values = fields.read(_STDIO)
+    command: Expanded | None = values["command"]
+    env: dict[str, Expanded] = {**values["env_vars"], **values["env"]}
     for name in env:
         if not name or "=" in name:
             fields.wrong("env", "is not the name of a variable", name)
         if _chooses_code(fields.parsed, name, env[name]):
-            fields.wrong(
-                "env", "makes programs load code, so its value has to be written here", name
-            )
-    cwd = _absolute(fields.parsed.base, fields_found["cwd"] or Expanded("", ""))
-    env_file, env_of_file = _env_file(fields, fields_found["env_file"])
+            why = "makes programs load code, so its value has to be written here"
+            fields.wrong("env", why, name)
+    cwd = _absolute(fields.parsed.base, values["cwd"] or Expanded("", ""))
+    env_file, env_of_file = _env_file(fields, values["env_file"])
     if command is not None and not command.value.strip():
         fields.wrong("command", "is empty: write the program to start")
-    return {
-        "command": command,
-        "args": fields_found["args"],
-        "env": env,
-        "env_file": env_file,
-        "env_of_file": env_of_file,
-        "cwd": cwd,
-    }
+    files = {"env_file": env_file, "env_of_file": env_of_file}
+    return {"command": command, "args": values["args"], "env": env, "cwd": cwd, **files}
 
 
 def _chooses_code(parsed: ParsedFile, name: str, value: Expanded) -> bool:
@@ -337,34 +315,34 @@ def _chooses_code(parsed: ParsedFile, name: str, value: Expanded) -> bool:
 
 
 def _http(fields: Fields) -> dict[str, Any]:
-    fields_found = fields.read(_HTTP)
+    values = fields.read(_HTTP)
     program = fields.parsed.program
     in_file = next(name for name, meaning in program.fields.items() if meaning == "headers")
     instead = f"give the header in {in_file!r}, or connect from code with HttpServer(auth=...)"
-    if fields_found["headers_helper"] is not None:
+    if values["headers_helper"] is not None:
         what = "is a command that prints headers, and no command is run for them here"
         fields.wrong("headers_helper", f"{what}: {instead}")
-    if fields_found["auth_provider"] not in (None, "dynamic_discovery"):
+    if values["auth_provider"] not in (None, "dynamic_discovery"):
         fields.wrong("auth_provider", f"is a login that only {program.title} has: {instead}")
-    headers: dict[str, Expanded] = fields_found["headers"]
+    headers: dict[str, Expanded] = values["headers"]
     for name, each in headers.items():
         if each.empty and _NO_MORE_THAN_A_SCHEME.fullmatch(each.value):
             fields.note(in_file, f"{safe_text(name, 80)!r} is left out: nothing is in it")
             headers[name] = each._replace(is_set=False)
-    for header, name in fields_found["header_variables"].items():
+    for header, name in values["header_variables"].items():
         found = fields.variable(header, name.value, "header_variables", header, optional=True)
         if header not in headers or found[header].is_set:
             headers.update(found)
-    token = fields_found["bearer_variable"]
+    token = values["bearer_variable"]
     if token is not None:
         found = fields.variable("Authorization", str(token), "bearer_variable")
         headers.update(
             (name, each._replace(value=f"Bearer {each.value}", shown=f"Bearer {each.shown}"))
             for name, each in found.items()
         )
-    has_login = fields.has("oauth") or fields.has("client_id") or fields_found["scopes"] is not None
-    login = read_login(fields, fields_found["scopes"]) if has_login else None
-    return {"url": fields_found["url"], "headers": headers, "login": login}
+    has_login = fields.has("oauth") or fields.has("client_id") or values["scopes"] is not None
+    login = read_login(fields, values["scopes"]) if has_login else None
+    return {"url": values["url"], "headers": headers, "login": login}
 
 
 def _absolute(base: Path, path_text: Expanded) -> Expanded:
@@ -391,56 +369,53 @@ def _env_file(fields: Fields, file: Expanded | None) -> tuple[Expanded | None, M
 
 def _options(fields: Fields, timeouts: dict[str, float]) -> dict[str, Any]:
     """Return options of ``ServerConfig``; those for its ``timeouts`` are put there."""
-    fields_found = fields.read(_ANY)
+    values = fields.read(_ANY)
     options: dict[str, Any] = {}
     for name in ("include", "exclude"):
-        if fields_found[name] is not None:
-            options[name] = tuple(map(glob.escape, fields_found[name]))
-    if fields_found["tool_names"] is not None and "*" not in fields_found["tool_names"]:
-        options["include"] = tuple(map(glob.escape, fields_found["tool_names"]))
-    if () in (fields_found["include"], fields_found["tool_names"]):
+        if values[name] is not None:
+            options[name] = tuple(map(glob.escape, values[name]))
+    if values["tool_names"] is not None and "*" not in values["tool_names"]:
+        options["include"] = tuple(map(glob.escape, values["tool_names"]))
+    if () in (values["include"], values["tool_names"]):
         options["exclude"] = ("*",)  # no tool at all; to ServerConfig () means every tool
-    if fields_found["disabled"] or fields_found["enabled"] is False:
+    if values["disabled"] or values["enabled"] is False:
         options["enabled"] = False
-    if fields_found["required"]:
+    if values["required"]:
         options["required"] = True
-    if fields_found["resource"] is not None:
+    if values["resource"] is not None:
         fields.note("oauth_resource", "has no effect here: a login is for the server's URL")
-    if isinstance(fields_found["description"], str):
-        options["description"] = safe_text(fields_found["description"])
-    total = fields_found["timeout_seconds"] or fields_found["timeout_ms"]
-    times = {
-        "connect": fields_found["startup_seconds"] or fields_found["startup_ms"],
-        "idle": total,
-        "total": total,
-    }
-    for tool in fields_found["tool_modes"].values():
+    if isinstance(values["description"], str):
+        options["description"] = safe_text(values["description"])
+    total = values["timeout_seconds"] or values["timeout_ms"]
+    startup = values["startup_seconds"] or values["startup_ms"]
+    times = {"connect": startup, "idle": total, "total": total}
+    for tool in values["tool_modes"].values():
         if isinstance(tool, dict) and tool.get("approval_mode") not in _HARMLESS_GRANTS:
             _refuse_grant(fields, "tools", True)
             break
-    if fields_found["own"]:
+    if values["own"]:
         options |= _own_options(fields.inside("own", as_own(*_OWN), "mcp-client"), times)
     timeouts.update((name, seconds) for name, seconds in times.items() if seconds is not None)
     return options
 
 
 def _own_options(fields: Fields, times: dict[str, float | None]) -> dict[str, Any]:
-    fields_found = fields.read(_OWN)
-    options = {name: fields_found[name] for name in _OWN if fields_found[name] is not None}
+    values = fields.read(_OWN)
+    options = {name: values[name] for name in _OWN if values[name] is not None}
     if options.pop("timeouts"):
         found = fields.inside("timeouts", as_own(*_TIMEOUTS), "mcp-client").read(_TIMEOUTS)
         times.update((name, found[name]) for name in found if found[name] is not None)
     is_project = fields.parsed.scope == "project"
-    if fields_found["bind"]:
-        _check_bind(fields, fields_found["bind"], is_project)
+    if values["bind"]:
+        _check_bind(fields, values["bind"], is_project)
     else:
         del options["bind"]
-    if fields_found["trusted"] and is_project:
+    if values["trusted"] and is_project:
         fields.note("trusted", "has no effect: only a user's own file may trust a server")
         del options["trusted"]
-    if fields_found["validation"] not in (None, "strict", "warn", "off"):
+    if values["validation"] not in (None, "strict", "warn", "off"):
         fields.wrong("validation", "is not 'strict', 'warn' or 'off'")
-    elif fields_found["validation"] in ("warn", "off") and is_project:
+    elif values["validation"] in ("warn", "off") and is_project:
         fields.note("validation", "has no effect: only a user's own file may loosen it")
         del options["validation"]
     revision = options.get("revision", "auto")
@@ -460,9 +435,8 @@ def _check_bind(fields: Fields, bind: Mapping[str, Any], is_project: bool) -> No
     from ..session.binding import Binding
 
     if is_project:
-        fields.wrong(
-            "bind", "is only for a user's own file: others do not choose arguments of calls"
-        )
+        why = "is only for a user's own file: others do not choose arguments of calls"
+        fields.wrong("bind", why)
         return
     try:
         Binding(bind)

@@ -171,10 +171,8 @@ class Variables:
     def input(self, name: str) -> str:
         """Return the value of an input. Raises ``Unset``."""
         if name not in self.inputs:
-            raise Unset(
-                f"no value for the input {_quoted(name)}: give it as "
-                f"inputs={{{_quoted(name)}: ...}}"
-            )
+            quoted = _quoted(name)
+            raise Unset(f"no value for the input {quoted}: give it as inputs={{{quoted}: ...}}")
         return self.inputs[name]
 
     def secret(self, kind: str, name: str) -> SecretReference:
@@ -182,9 +180,8 @@ class Variables:
         if kind == "keyring":
             keyring_entry(name)
             return SecretReference(kind, name, name)
-        path = (
-            self.home / name[2:] if name.startswith("~/") else (self.base or self.directory) / name
-        )
+        base = self.base or self.directory
+        path = self.home / name[2:] if name.startswith("~/") else base / name
         return SecretReference(kind, name, self.files.place(path, name))
 
     def named(self, name: str) -> str | None:
@@ -345,8 +342,7 @@ class Files:
         if place is None:
             raise Unset(
                 f"{safe_text(shown, 200)} is not in the directory of the project, nor in your "
-                "home: "
-                "a project's file may not name another file"
+                "home: a project's file may not name another file"
             )
         if not os.path.lexists(place):
             why = os.strerror(errno.ENOENT)
