@@ -191,8 +191,6 @@ def read_server(parsed: ParsedFile, path: KeyPath, members: Any) -> Launch | Non
         parsed.leave_out(path, "is not an object with the fields of a server")
     elif not name or len(name) > _MAX_NAME_CHARS or invisible(name):
         why = f"cannot be the name of a server: give 1 to {_MAX_NAME_CHARS} visible characters"
-            f"cannot be the name of a server: give one of 1 to {_MAX_NAME_CHARS} visible characters"
-        )
         parsed.leave_out(path, why)
     elif (where := _out_of_range(members)) is not None:
         parsed.leave_out((*path, *where), "is a number out of range")

@@ -139,17 +139,11 @@ def was(decided: DecidedApproval, *, context: bool = False) -> Html:
     """Return all facts of a decided request, with bounds for each of its texts."""
     request, decision = decided.request, decided.answer
     label = "Allowed" if isinstance(decision, Allow) else "Denied"
-    by = [
-        label,
-        " by ",
-        element("bdi", decision.by or "somebody"),
-        ", ",
-        time_of(decided.decided_at),
-    ]
+    by = element("bdi", decision.by or "somebody")
     parts: list[Part] = [
         element("p", element("a", "Back to the list", href="../")),
         element("h1", *title_of(request)),
-        element("p", *by, class_="hint"),
+        element("p", label, " by ", by, ", ", time_of(decided.decided_at), class_="hint"),
     ]
     if isinstance(decision, Allow) and decision.arguments is not None:
         sent = json.dumps(plain(decision.arguments), ensure_ascii=False)
@@ -272,12 +266,9 @@ def _below(group: _Group, request: ApprovalRequest) -> tuple[Html, bool]:
     left = [f"{rendered.left:,} more lines"] if rendered.left > 0 else []
     left += [f"{len(text) - limit:,} more characters"] if len(text) > limit else []
     left += [f"{len(group.facts) - most:,} more"] if len(group.facts) > most else []
-    remark = element("p", " and ".join(left), class_="cut") if left else None
+    style = "quote" if group.kind in _TEXTS else None
     heading = element("h3", group.label)
-    inner = element(
-        "section", heading, rendered.html, remark, class_="quote" if group.kind in _TEXTS else None
-    )
-    return inner, bool(left)
+    return element("section", heading, rendered.html, _cut(left), class_=style), bool(left)
 
 
 def _json(group: _Group, request: ApprovalRequest) -> tuple[Html, bool]:
@@ -313,8 +304,7 @@ def _script(group: _Group, request: Any) -> tuple[Html, bool]:
     rendered = block(marked, group.label, PROSE, start)
     left = [f"{start:,} lines above"] if start else []
     left += [f"{rendered.left:,} more lines"] if rendered.left > 0 else []
-    remark = element("p", " and ".join(left), class_="cut") if left else None
-    return _section(group.label, remark, rendered.html), bool(left)
+    return _section(group.label, _cut(left), rendered.html), bool(left)
 
 
 def _warnings(groups: Sequence[_Group]) -> tuple[Html, bool]:
@@ -426,6 +416,11 @@ def _in_full(id: str, request: ApprovalRequest, group: _Group, start: int) -> Ht
 def _direction(request: ApprovalRequest) -> Html | None:
     backwards = any(runs_backwards(fact.text) for fact in request.facts())
     return element("p", _BACKWARDS, class_="hint") if backwards else None
+
+
+def _cut(left: Sequence[str]) -> Html | None:
+    """Return a remark about what is left out; None if nothing is."""
+    return element("p", " and ".join(left), class_="cut") if left else None
 
 
 def _section(title: str, *children: Part) -> Html:

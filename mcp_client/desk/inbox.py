@@ -49,7 +49,6 @@ __all__ = [
     "login_list",
     "mark_of",
     "message",
-    "page_of",
 ]
 
 Proof: TypeAlias = Callable[[PendingApproval], "str | None"]
@@ -58,6 +57,9 @@ MAX_ROWS = 200
 """The number of rows on one page."""
 _WHY = (", with notes", ", destructive", ", without notes")
 """The words that distinguish groups of one tool, by their rank."""
+_WHOSE = (
+    "The host then acts with the account that logs in there. Log in only if this is your login."
+)
 _MAX_OPTIONS = 200
 """The number of options in one filter."""
 _MAX_SEARCHED_CHARS = 100_000
@@ -76,9 +78,7 @@ class View(NamedTuple):
     def query(self, *, skip: int = 0) -> str:
         """Return the choice as the query of an address."""
         fields = {"server": self.server, "tool": self.tool, "person": self.person, "q": self.words}
-        return urlencode(
-            {name: str(value) for name, value in {**fields, "skip": skip}.items() if value}
-        )
+        return urlencode({name: each for name, each in {**fields, "skip": skip}.items() if each})
 
     @classmethod
     def of(cls, query: dict[str, list[str]]) -> View:
@@ -200,13 +200,12 @@ def _row(
         marks.append(element("span", "1 note" if count == 1 else f"{count:,} notes", class_="mark"))
     if is_destructive(request):
         marks.append(element("span", "destructive", class_="mark grave"))
+    opened = proof and element("input", type="hidden", name="opened", value=proof, form="batch")
     return filled(
         "row.html",
         id=one.id,
         kind="row",
-        proof=None
-        if proof is None
-        else element("input", type="hidden", name="opened", value=proof, form="batch"),
+        proof=opened,
         address=f"?{query}&open={one.id}#open" if query else f"?open={one.id}#open",
         current=Html(' aria-current="true"') if is_open else None,
         title=element("span", title, class_="name") if is_named else None,
@@ -306,11 +305,6 @@ def _is_without_reason(decision: Answer) -> bool:
     return decision == bare
 
 
-_WHOSE = (
-    "The host then acts with the account that logs in there. Log in only if this is your login."
-)
-
-
 def login_list(logins: Sequence[DeviceLogin]) -> Html:
     """Return the list of logins that wait for a person."""
     return joined(map(_login, logins))
@@ -327,25 +321,19 @@ def _login(login: DeviceLogin) -> Html:
     if login.url.startswith("https://"):
         where = element("a", login.url, href=login.url, rel="noreferrer noopener", target="_blank")
     asked_by = (", asked by ", element("bdi", login.issuer)) if login.issuer else ()
-    notice = element(
-        "p",
-        "Log in at ",
-        where,
+    what = (
         " with code ",
         element("code", login.code),
         " for server ",
         element("bdi", login.server),
-        *asked_by,
-        ", until ",
-        time_of(login.expires_at),
-        ".",
     )
+    until = (", until ", time_of(login.expires_at), ".")
+    notice = element("p", "Log in at ", where, *what, *asked_by, *until)
     about = [*host_warnings(urlsplit(login.url).hostname or "")]
     about += [] if login.warning is None else [login.warning]
     warnings = (element("p", one, class_="cut") for one in about)
-    return element(
-        "article", notice, *warnings, element("p", _WHOSE, class_="hint"), class_="login"
-    )
+    hint = element("p", _WHOSE, class_="hint")
+    return element("article", notice, *warnings, hint, class_="login")
 
 
 def document(body: Part, *, nonce: str | None = None, above: str | None = None) -> Html:
@@ -363,14 +351,9 @@ def document(body: Part, *, nonce: str | None = None, above: str | None = None) 
 def message(text: str, links: Sequence[tuple[str, str]] = (), *, back: str | None = None) -> Html:
     """Return a message why something was not done, and links; ``back`` leads to the list."""
     places = [element("li", element("a", name, href=address)) for address, name in links]
-    return joined(
-        [
-            element("h1", "Not done"),
-            element("p", text),
-            element("ul", *places) if places else None,
-            back and element("p", element("a", "Back to the list", href=back)),
-        ]
-    )
+    ways = element("ul", *places) if places else None
+    way_back = back and element("p", element("a", "Back to the list", href=back))
+    return joined([element("h1", "Not done"), element("p", text), ways, way_back])
 
 
 def list_of(
@@ -382,31 +365,4 @@ def list_of(
         filters=filters(pending, view, context=context),
         rows=inbox(pending, view, open, context=context, proof=proof),
         skip=str(view.skip),
-    )
-
-
-def page_of(
-    person: str,
-    token: str,
-    *,
-    notice: str | None,
-    query: str,
-    logins: Html,
-    list: Html,
-    card: Html | None,
-    count: int,
-    decided: Html,
-) -> Html:
-    """Return the page: logins to make, requests, the open one, and the recent decisions."""
-    return filled(
-        "page.html",
-        person=person,
-        token=token,
-        action=f"decide?{query}" if query else "decide",
-        notice=element("p", notice, class_="notice", role="status") if notice else None,
-        logins=logins,
-        list=list,
-        card=card,
-        count=str(count),
-        decided=decided,
     )

@@ -65,9 +65,8 @@ from .inbox import (
     login_list,
     mark_of,
     message,
-    page_of,
 )
-from .markup import Html, joined
+from .markup import Html, element, filled, joined
 from .subject import Signer, check_several, proof_of_opening, proof_of_row, question
 
 if TYPE_CHECKING:
@@ -291,15 +290,17 @@ class ApprovalPage:
             listed = [one for one in in_order(pending) if view.admits(one.request, self._shows)]
             shown = [one for one in listed if one.id == open] or listed[view.skip :]
             first = shown[0] if shown else None
-            return page_of(
-                person,
-                self._token(person),
-                notice=notice,
-                query=view.query(skip=view.skip),
+            query = view.query(skip=view.skip)
+            return filled(
+                "page.html",
+                person=person,
+                token=self._token(person),
+                action=f"decide?{query}" if query else "decide",
+                notice=element("p", notice, class_="notice", role="status") if notice else None,
                 logins=logins,
                 list=self._list(person, pending, view, first.id if first else None),
-                card=self._card(person, first, view.query(skip=view.skip)) if first else None,
-                count=len(pending),
+                card=self._card(person, first, query) if first else None,
+                count=str(len(pending)),
                 decided=decided_list(decided),
             )
 

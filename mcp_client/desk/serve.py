@@ -68,10 +68,7 @@ class Desk:
     def __init__(
         self, page: ApprovalPage, host: str, port: int, *, key: str, caller: _CallersLoop
     ) -> None:
-        self._page = page
-        self._host = host
-        self._port = port
-        self._key = key
+        self._page, self._host, self._port, self._key = page, host, port, key
         self._root = f"/{secrets.token_urlsafe(16)}"
         self._invitations: set[str] = set()
         self._server: uvicorn.Server | None = None
