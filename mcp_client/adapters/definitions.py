@@ -5,9 +5,9 @@ for what it leaves out. ``Restoration`` undoes both, before the call is made: th
 is sent.
 
 Strict mode has limits. OpenAI limits each schema (its guide to structured outputs, "Supported
-schemas"). Anthropic limits the sums over the strict tools of a request (its page on structured
-outputs, "Schema complexity limits"), and refuses the request that exceeds them. It may also refuse
-a grammar that is too large to compile, for which it documents no measure.
+schemas"). Anthropic limits the sums over the strict tools of a request, and refuses a request that
+exceeds them (its page on structured outputs, "Schema complexity limits"). It may also refuse a
+grammar that is too large to compile, for which it documents no measure.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Restoration:
         same = [one for keyword in _SAME for one in schema.get(keyword, ())]
         same += [schema[keyword] for keyword in _SAME_ONE if keyword in schema]
         same += schema.get("dependentSchemas", {}).values()
-        if self.strict:  # the first alternative that fits says what to undo
+        if self.strict:  # the first alternative that fits defines what to undo
             same = [one for one in same if _fits(one, value)][:1] or same
         for one in same:
             yield from self._applied(one, value)

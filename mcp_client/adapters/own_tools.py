@@ -1,9 +1,9 @@
 """The tools of this package that a model sees: search, and reading of large results.
 
 **Search**: three tools in place of many. One finds tools, one describes them, one calls them. They
-are for toolsets that are too large to show. The request stays the same whatever tools there are,
-and each call is one of the real tool, to the approval hook, the audit log and the server. They are
-the three layers of the specification's page for clients (2026-07-28 develop/clients/
+are for toolsets that are too large to show. The request stays the same whatever tools there are. To
+the approval hook, the audit log and the server, each call is one of the real tool. They are the
+three layers of the specification's page for clients (2026-07-28 develop/clients/
 client-best-practices): catalogue, inspect, execute. A found tool is shown with its schema if that
 is short, which saves most models the second step.
 
@@ -154,7 +154,7 @@ def asked_for(
 ) -> tuple[str | None, dict[str, Any], str | None]:
     """Return the tool that ``call_tool`` is asked to call, its arguments, and their problem.
 
-    The tool is None if there is none.
+    The tool is None if the arguments name no tool.
     """
     name = arguments.get("name")
     if problem is not None:
@@ -367,17 +367,17 @@ def _note(handle: str, total: int, start: int, end: int) -> str:
     )
 
 
-def _piece(kept: _Stored, asked: _Asked, max_chars: int) -> str:
-    total = len(kept.text)
+def _piece(stored: _Stored, asked: _Asked, max_chars: int) -> str:
+    total = len(stored.text)
 
-    def said(end: int) -> tuple[ServerContent, str]:
-        head = f"Characters {asked.offset} to {end} of {total}. {kept.head}"
+    def between(end: int) -> tuple[ServerContent, str]:
+        head = f"Characters {asked.offset} to {end} of {total}. {stored.head}"
         more = f"\n[More: offset={end}]" if end < total else "\n[It ends here.]"
-        return ServerContent(head, (kept.text[asked.offset : end],)), more
+        return ServerContent(head, (stored.text[asked.offset : end],)), more
 
-    widest, more = said(total - 1)
+    widest, more = between(total - 1)
     room = max(min(asked.limit, widest.room(max_chars - len(more))), 1)
-    content, more = said(min(asked.offset + room, total))
+    content, more = between(min(asked.offset + room, total))
     return f"{_text(content)}{more}"
 
 

@@ -58,7 +58,7 @@ _NOT_FOUND = (
 
 T = TypeVar("T")
 Make: TypeAlias = Callable[[ModelCall, CallOptions], Awaitable[Answer | CallPending]]
-"""A function that makes a call, and returns its result or why there is none yet."""
+"""A function that makes a call, and returns its result or the reason why it has none yet."""
 
 
 async def pause(

@@ -1,7 +1,7 @@
 r"""Names and patterns that every provider accepts.
 
-A changed name contains a digest of the original, so that it does not depend on other tools, and so
-that no two tools share one.
+A changed name contains a digest of the original. So it does not depend on other tools, and no two
+tools share one.
 
 Providers compile the patterns of a schema, each with an engine of its own. One pattern that an
 engine does not know makes the provider refuse the whole request, with the tools of all other

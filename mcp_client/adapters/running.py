@@ -217,7 +217,7 @@ async def outcome_of(target: Any, call: ModelCall, options: CallOptions) -> Outc
         result: ToolResult = await target.call_tool(call.name, call.arguments, **options)
         return result
     except McpError as error:
-        if isinstance(error, CallDenied) and error.source == "gate":  # the model is told less
+        if isinstance(error, CallDenied) and error.source == "gate":  # the model gets less
             _log.info("a call for a model was refused without a decision: %s", error)
         return error
     except Exception as error:  # noqa: BLE001 - the other calls have answers, and so has this one

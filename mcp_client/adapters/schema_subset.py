@@ -241,9 +241,9 @@ class _Subset:
             rest = described(rest, {"enum": values})
             return self.schema({**rest, "type": list(types)} if types else rest, path, depth + 1)
         if self._profile.any_enum:
-            kept = [value for some in kinds.values() for value in some]
+            accepted = [value for some in kinds.values() for value in some]
             named = list(kinds)
-            head = {"type": named[0] if len(named) == 1 else named, "enum": kept}
+            head = {"type": named[0] if len(named) == 1 else named, "enum": accepted}
             if len(named) > 1 and not self._profile.type_lists:
                 del head["type"]
             relevant = frozenset().union(*[_OF_TYPE[name] for name in named])
@@ -316,7 +316,7 @@ class _Subset:
         shape = _SHAPES.get(types, frozenset())
         known = {*relevant, *shape, *_ANNOTATIONS, *_ANY_TYPE}
         for keyword in (keyword for keyword in node if keyword not in known):
-            self._notes.add(f"'{keyword}' is left out", path)  # it says nothing of these types
+            self._notes.add(f"'{keyword}' is left out", path)  # it does not limit these types
         return self._without(node, out, path, *removed)
 
     def _without(

@@ -376,7 +376,7 @@ class Toolset:
         check_number("max_chars", max_chars)
         return list(map(self._content, content_of(result, self.message_media, max_chars)))
 
-    # ------------------------------------------------------ what each provider says
+    # --------------------------------------------------- what each provider defines
 
     def _request(self, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return ``declared`` as the request needs it."""

@@ -156,15 +156,15 @@ def complete_words(words: Sequence[str]) -> int:
     try:
         how, breaks, about = words[0], "", dict[str, str]()
         if how == "line":
-            given = split_line(words[1])
+            typed = split_line(words[1])
             breaks = words[2] if len(words) > 2 else ""
         else:
-            given = list(words[1:])
-        given = given or [""]
+            typed = list(words[1:])
+        typed = typed or [""]
         if how == "described":
-            about = _descriptions(given[0])
-        for each in offered(given, _seen):
-            text = _after_break(each, given[-1], breaks)
+            about = _descriptions(typed[0])
+        for each in offered(typed, _seen):
+            text = _after_break(each, typed[-1], breaks)
             print(f"{text}\t{about[each]}" if each in about else text)
     except (McpError, OSError, ValueError, IndexError):
         return DONE  # a shell shows what is printed, and there is nothing to report
@@ -255,7 +255,7 @@ def _read(
     """Return the values of options, the other words, and the option that still needs a value."""
     options = {name: action for action in command._actions for name in action.option_strings}
     values: dict[str, str] = {}
-    given: list[str] = []
+    others: list[str] = []
     waiting: argparse.Action | None = None
     for word in words:
         name, sign, value = word.partition("=")
@@ -263,12 +263,12 @@ def _read(
             values[waiting.dest] = word
             waiting = None
         elif name not in options:
-            given += [] if name.startswith("--") else [word]
+            others += [] if name.startswith("--") else [word]
         elif sign:
             values[options[name].dest] = value
         elif options[name].nargs != 0:
             waiting = options[name]
-    return values, given, waiting
+    return values, others, waiting
 
 
 def _option_words(command: argparse.ArgumentParser) -> dict[str, str]:

@@ -61,7 +61,7 @@ async def tools(options: argparse.Namespace) -> int:
         listed = await session.list_tools()
         keep_names(options, known_of(listed), "tools")
         if options.json:
-            print_json({"tools": list(map(_shown, listed))})
+            print_json({"tools": list(map(_definition, listed))})
             return DONE
         for tool in listed:
             print_wrapped(*signature_parts(tool))
@@ -74,7 +74,7 @@ async def tools(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _shown(tool: Tool) -> dict[str, Any]:
+def _definition(tool: Tool) -> dict[str, Any]:
     """Return the definition as a call has to give its arguments: without those that are bound."""
     return {**tool.raw, "inputSchema": tool.input_schema}
 
@@ -84,7 +84,7 @@ async def describe(options: argparse.Namespace) -> int:
     async with open_session(options) as session:
         tool = await _tool(session, options)
         if options.json:
-            print_json(_shown(tool))
+            print_json(_definition(tool))
             return DONE
         _describe(tool, options)
     return DONE
@@ -247,7 +247,7 @@ async def search(options: argparse.Namespace) -> int:
         keep_names(options, known_of(listed), "tools")
         found = await session.search_tools(" ".join(options.query), limit=options.limit)
         if options.json:
-            print_json({"tools": list(map(_shown, found))})
+            print_json({"tools": list(map(_definition, found))})
             return DONE
         for tool in found:
             print_parts(*signature_parts(tool))

@@ -226,8 +226,8 @@ def _options(schema: Any, root: Mapping[str, Any], depth: int = 0) -> tuple[_Opt
     found: tuple[_Option, ...] = (_Option(frozenset(names) or None, values, schema.get("items")),)
     parts = [[_referred(schema, root)]] if _refers(schema) else []
     for key in ("allOf", "anyOf", "oneOf"):
-        given = schema.get(key)
-        listed = given if isinstance(given, list) else []
+        branches = schema.get(key)
+        listed = branches if isinstance(branches, list) else []
         parts += [[part] for part in listed] if key == "allOf" else [listed] if listed else []
     for alternatives in parts:
         others = [one for part in alternatives for one in _options(part, root, depth + 1)]
@@ -240,7 +240,7 @@ def _refers(schema: Mapping[str, Any]) -> bool:
 
 
 def _referred(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
-    """Return the target of ``$ref`` within the schema; None if there is none."""
+    """Return the target of ``$ref`` within the schema; None if it leads nowhere."""
     try:
         return json_pointer.resolve(root, json_pointer.parse(schema["$ref"][1:]))
     except (LookupError, ValueError, TypeError):

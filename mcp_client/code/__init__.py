@@ -1,23 +1,24 @@
 """Code mode: a model writes a script that calls tools, in place of one call after another.
 
 2026-07-28 ``develop/clients/client-best-practices``: approving a script does not approve its calls.
-So each call of a script passes the gate by itself, as a ``ToolCall`` whose ``origin`` is "code" and
-whose ``script`` is the code with the line that calls. Rules, remembered decisions, pins, the audit
-and the journal apply to it as to any other call. ``Allow(remember="script")`` approves this tool
-for the rest of the run; an allow rule that names no origin does not match scripts.
+So each call of a script passes the gate by itself. It is a ``ToolCall`` whose ``origin`` is "code"
+and whose ``script`` is the code with the line that calls. Rules, remembered decisions, pins, the
+audit and the journal apply to it as to any other call. ``Allow(remember="script")`` approves this
+tool for the rest of the run; an allow rule that names no origin does not match scripts.
 
 A model gets it by ``toolset(tools, code=True)``, a person by ``mcp-client run``. It needs the
 package pydantic-monty: ``pip install "mcp-client-host[code]"``.
 
-**In the script** each server is an object, and each tool an async function of it that takes keyword
-arguments and returns the structured content, else the text. Names that Python does not take are
-changed as ``describe_tools`` shows them. A call that fails raises an exception: ``CallDenied``,
-``CallTimeout``, ``ToolFailed``, ``InvalidArguments`` or ``CallFailed``. The language is a part of
-Python: no class inherits, there are no generators, and a few modules can be imported.
+**In the script** each server is an object, and each tool an async function of it. The function
+takes keyword arguments and returns the structured content, else the text. Names that Python does
+not take are changed as ``describe_tools`` shows them. A call that fails raises an exception:
+``CallDenied``, ``CallTimeout``, ``ToolFailed``, ``InvalidArguments`` or ``CallFailed``. The
+language is a part of Python: no class inherits, there are no generators, and a few modules can be
+imported.
 
 **Guarantees.** A script runs in a process of its own, without files, network, environment or clock
 (see ``interpreter``). It ends at ``Limits(script_calls=, script_memory=, script_output=)`` and
-``Timeouts(script=)``, which it cannot catch; the model gets the limit, the output until then, and
+``Timeouts(script=)``, which it cannot catch. Then the model gets the limit, the output so far, and
 the number of calls that were sent. Cancelling the run cancels its calls. No text of a server
 becomes code: tools are looked up by name when they are called.
 

@@ -124,15 +124,15 @@ class Bindings:
         }
 
 
-def arguments_of(tool: Tool, given: Mapping[str, object]) -> dict[str, object]:
-    """Return ``given`` under the tool's names; a script spells a name as an identifier."""
+def arguments_of(tool: Tool, kwargs: Mapping[str, object]) -> dict[str, object]:
+    """Return ``kwargs`` under the tool's names; a script spells a name as an identifier."""
     properties = tool.input_schema.get("properties")
-    if type(properties) is not dict or properties.keys() >= given.keys():
-        return dict(given)
-    names = {spell(name): name for name in properties if name not in given}
+    if type(properties) is not dict or properties.keys() >= kwargs.keys():
+        return dict(kwargs)
+    names = {spell(name): name for name in properties if name not in kwargs}
     return {
         names.get(name, name) if name not in properties else name: value
-        for name, value in given.items()
+        for name, value in kwargs.items()
     }
 
 

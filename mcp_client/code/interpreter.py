@@ -3,7 +3,7 @@
 It can read no file, reach no network, read no variable of the environment and no time. A request to
 the system raises an error, its clock does not move, and a sleep ends at once. Its random numbers
 begin with the id of the run. So a script that receives the same results in the same order does the
-same again, which is how one continues that waited for a person.
+same again. That is how a script continues that waited for a person.
 
 A script runs in turns. A turn begins with a result of a call and ends when the script waits for
 one, or is over. The methods that run one block their thread. ``kill`` may be called from any thread
@@ -387,10 +387,10 @@ def _limit(field: str, text: str) -> Stop:
     return Stop(field, f"{text} (Limits.{field})")
 
 
-def _asked(number: int, tool: Tool, given: Mapping[str, Any], line: int | None) -> AskedCall:
+def _asked(number: int, tool: Tool, kwargs: Mapping[str, Any], line: int | None) -> AskedCall:
     problem = None
     try:
-        arguments, text = object_of("arguments", parsed_arguments(arguments_of(tool, given)))
+        arguments, text = object_of("arguments", parsed_arguments(arguments_of(tool, kwargs)))
     except InvalidArguments as error:
         arguments, text, problem = {}, error.message, error
     digest = sha256(canonical([tool.qualified_name, tool.fingerprint, text, line]))

@@ -1,12 +1,11 @@
 """Run a script once: each call that it makes passes the gate, as any other call does.
 
-The calls that a script makes before it waits are sent side by side, and it receives their results
-one at a time, in the order in which they end. ``RunLog`` stores them in that order. So a run that
-waits for a person can continue in another process: the script runs from its start, receives the
-logged results in the same order, and nothing is sent before it has come to where it was. Its calls
-until then have to be the logged ones; otherwise the run does not continue. No state of the
-interpreter is stored. It could not be distinguished from a forged one, and would bring limits of
-its own.
+The calls that a script makes before it waits are sent side by side. It receives their results one
+at a time, in the order in which they end. ``RunLog`` stores them in that order. So a run that waits
+for a person can continue in another process. The script runs from its start and receives the logged
+results in the same order. Nothing is sent before it has come to where it was. Its calls until then
+have to be the logged ones; otherwise the run does not continue. No state of the interpreter is
+stored. It could not be distinguished from a forged one, and would bring limits of its own.
 
 A call is made once at most: it has the idempotency key ``<run>/<number>`` if the target has a
 journal of calls, and a logged call is not made again.

@@ -7,9 +7,9 @@ directory that servers run in.
 VS Code's keys are ``sandboxEnabled`` of a server, and ``sandbox`` with ``filesystem`` and
 ``network``, of a server or of the whole file. There a server reads everything but what is denied,
 and reaches the domains that are allowed. Here it reads the system's programs, its own, and
-``allowRead``; it writes ``allowWrite`` and not its directory by default; it reaches no network,
-because domains cannot be distinguished. A grant that a denial overlaps is not given. So nothing is
-wider than it is there, and a request beyond that is a problem; this package's key can grant it
+``allowRead``. It writes ``allowWrite`` and not its directory by default. It reaches no network,
+because domains cannot be distinguished. A grant that a denial overlaps does not apply. So nothing
+is wider than it is there. A request beyond that is a problem; this package's key can grant it
 instead.
 
 Secrets are named by their place: ``file:PATH`` and ``keyring:SERVICE/USER``. The words of the shell
@@ -104,7 +104,7 @@ class GivenSandbox(NamedTuple):
 
 
 def own_sandbox(fields: Fields, ours: str) -> GivenSandbox | bool | None:
-    """Return the sandbox of our own key; None if there is none, or it is wrong."""
+    """Return the sandbox of our own key; None if it is missing or wrong."""
     value = fields.raw(ours)
     if value is None or value is True:
         return None if value is None else GivenSandbox()
@@ -216,10 +216,10 @@ def _is_in(path: str, directory: str) -> bool:
 def read_login(outer: Fields, scopes: tuple[str, ...] | None) -> dict[str, Expanded] | None:
     """Return the arguments of ``OAuth``, with the scopes in one text; None without a login."""
     fields = outer.inside("oauth", _LOGIN, outer.parsed.program.title)
-    given = fields.raw("scopes")
-    if isinstance(given, str):
-        scopes = tuple(given.split())
-    elif given is not None:
+    listed_scopes = fields.raw("scopes")
+    if isinstance(listed_scopes, str):
+        scopes = tuple(listed_scopes.split())
+    elif listed_scopes is not None:
         scopes = fields.names("scopes")
     uri = fields.text("redirect_uri")
     port = fields.raw("callback_port")

@@ -3,14 +3,19 @@
 2026-07-28 and 2025-11-25 ``basic/security_best_practices`` (local server compromise), SEP-1024: the
 exact command is shown, whole, before it first runs, with a warning if it looks dangerous.
 
-The file's own text is shown as it will be used, with its defaults; only values that come from the
+The file's own text is shown as it will be used, with its defaults. Only values that come from the
 host, its environment and ``inputs``, are shown as they are written.
 
-The digest covers everything in the file that defines the server: the command, the arguments, the
-values of its environment and headers as they are written, the content of its file of variables, the
-directory and the file itself; and everything that its sandbox grants, as real paths. So an approval
-is valid until any of that changes. The values of variables and of secrets are not in it: a token
-that is renewed does not need another approval.
+The digest covers everything in the file that defines the server::
+
+    the command, its arguments and its directory
+    the values of its environment and headers, as they are written
+    the content of its file of variables
+    the path of the file itself
+    everything that its sandbox grants, as real paths
+
+So an approval is valid until any of that changes. The values of variables and of secrets are not in
+it: a token that is renewed does not need another approval.
 """
 
 from __future__ import annotations

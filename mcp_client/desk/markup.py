@@ -83,7 +83,7 @@ def element(tag: str, *children: Part, **attributes: str | bool | None) -> Html:
     """Return ``<tag>`` with its children.
 
     In names of attributes ``_`` becomes ``-``, and one at the end is dropped (``class_``); True is
-    an attribute without value, None and False are no attribute.
+    an attribute without value, None and False leave the attribute out.
     """
     written = "".join(
         f" {name.rstrip('_').replace('_', '-')}"

@@ -4,10 +4,10 @@ A row, a card and the record of a request share these words.
 
 A request is allowed together with others only if this person saw what it does: its row showed all
 arguments and it has no findings; or it was opened. The row and the card carry a proof of that,
-which the form sends; a browser sends that of a row only if the row was wide enough. Whether the
-server is trusted plays no part. A decision for more than ten needs a confirmation, with a summary
-by tool. That question carries a proof of exactly these requests and this decision. Both are checked
-here, so they apply with the page's script and without it.
+which the form sends. A browser sends the proof of a row only if the row was wide enough. Whether
+the server is trusted plays no part. A decision for more than ten needs a confirmation, with a
+summary by tool. That question carries a proof of exactly these requests and this decision. Both are
+checked here, so they apply with the page's script and without it.
 """
 
 from __future__ import annotations

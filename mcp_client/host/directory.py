@@ -195,15 +195,15 @@ class Directory:
 
     def unknown(self, name: str, servers: Sequence[HostedServer]) -> UnknownTool:
         """Return an error with the reason why the tool is unknown, and similar names."""
-        shown = safe_text(name, _MAX_NAME_CHARS)
+        quoted = safe_text(name, _MAX_NAME_CHARS)
         rejected = self._rejection(name)
         if rejected is not None:
             text = (
-                f"the tool {shown!r} of server '{safe_text(rejected.server, 60)}' cannot be used: "
+                f"the tool {quoted!r} of server '{safe_text(rejected.server, 60)}' cannot be used: "
                 f"{rejected.reason}"
             )
-            return UnknownTool(text, server=rejected.server, tool=shown)
-        text = f"no server has a tool {shown!r}"
+            return UnknownTool(text, server=rejected.server, tool=quoted)
+        text = f"no server has a tool {quoted!r}"
         near = near_names(name, self.entries)
         if near:
             text += f"; close to it: {', '.join(safe_text(one, 64) for one in near)}"
@@ -226,7 +226,7 @@ class Directory:
             text += f". Servers whose tools are missing: {', '.join(reasons[:5])}{more}"
         wanted = [one for one in servers if not one.offers_tools and one.state != "disabled"]
         is_near = any(one.busy or one.is_asking for one in wanted)  # by itself, or by a person
-        return UnknownTool(text, tool=shown, retryable=is_near)
+        return UnknownTool(text, tool=quoted, retryable=is_near)
 
     def _rejection(self, name: str) -> Rejected | None:
         """Return the rejected tool that has this name, or would have it."""

@@ -13,7 +13,7 @@
   installed yet cannot be fetched without the network.
 
 Nothing else: no ``.pth`` file, no variable, and no argument behind an option that is not known
-here. A link that leads out of the directory that the server runs in is not followed, and a home
+here. A link that leads out of the directory that the server runs in is not followed. A home
 directory, or a directory that contains one, is never granted. Other files that a program seems to
 need are in ``missing``: an error names them, to be granted by ``read=``.
 """

@@ -2,9 +2,9 @@
 
 ``Sandbox`` is what the host writes. ``Grants`` are computed of it once, shown, approved and
 compared. ``Grants.of`` is called before a person is asked about a start, and before each start. It
-returns a value. The facts and the fingerprint of a ``StartRequest`` are made of it, a start mounts
-exactly it, and a start that would mount anything else raises ``GrantsChanged``. Nothing in it is
-followed again: each path is opened without following a link and mounted by its descriptor.
+returns a value. The facts and the fingerprint of a ``StartRequest`` are made of it. A start mounts
+exactly it, or raises ``GrantsChanged``. Nothing in it is followed again: each path is opened
+without following a link and mounted by its descriptor.
 
 In addition, a server reads the system's programs and libraries (``system_paths``), which only the
 administrator of the machine can change.
