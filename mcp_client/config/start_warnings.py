@@ -140,32 +140,25 @@ def _of_words(words: list[_Word], program: str | None) -> Iterator[Finding]:
     if program is not None:
         names.insert(0, _Word.of(program, program).program)
     for name in dict.fromkeys(name for name in names if name in _OTHER_USERS):
-        yield Finding(
-            "other_user", f"it uses {name}, which runs commands with another user's rights", name
-        )
+        text = f"it uses {name}, which runs commands with another user's rights"
+        yield Finding("other_user", text, name)
     yield from _of_code(words, names)
     whole = " ".join(word.value for word in words)
     if len(whole) > _MAX_CHARS:
-        yield Finding(
-            "long_text",
-            f"it has {len(whole):,} characters, and the end was not searched for dangers",
-        )
+        text = f"it has {len(whole):,} characters, and the end was not searched for dangers"
+        yield Finding("long_text", text)
     whole = whole[:_MAX_CHARS]
     if _PIPED.search(whole):
         yield Finding("runs_code", "it downloads something and runs it (curl | sh)", "download")
     if _DELETES.search(whole):
         yield Finding("deletes_files", "it deletes files and directories (rm -rf)")
     if any(_PRIVILEGED.search(word.value) for word in words):
-        yield Finding(
-            "other_user", "it asks for a container with rights over this machine", "container"
-        )
+        text = "it asks for a container with rights over this machine"
+        yield Finding("other_user", text, "container")
     if not words[0].shown.isascii():
-        yield Finding(
-            "look_alike",
-            "the command has letters outside ASCII, which may look like others: "
-            + _short(ascii(words[0].shown)),
-            words[0].shown,
-        )
+        text = "the command has letters outside ASCII, which may look like others"
+        command = words[0].shown
+        yield Finding("look_alike", f"{text}: {_short(ascii(command))}", command)
     if any(invisible(word.value) for word in words):
         yield Finding("hidden_text", "it contains characters that cannot be seen")
 
@@ -186,12 +179,10 @@ def _of_code(words: list[_Word], names: list[str]) -> Iterator[Finding]:
     found = _option_with_code(rest)
     is_code = any(_is_code(word.value) for word in rest if not word.value.startswith("--"))
     if program.program not in _SHELLS and (is_code or found is not None):
-        text = f"{program.name} runs the code in its arguments"
-        yield Finding(
-            "runs_code",
-            text if found is None else f"{text} ({found})",
-            program.name if found is None else f"{program.name} {found}",
-        )
+        text, what = f"{program.name} runs the code in its arguments", program.name
+        if found is not None:
+            text, what = f"{text} ({found})", f"{what} {found}"
+        yield Finding("runs_code", text, what)
     is_run = False
     for word in rest:
         is_option = word.value.startswith("-")
@@ -251,9 +242,8 @@ def _split(words: list[Expanded]) -> list[_Word]:
     left = _MAX_CHARS
     for word in whole:
         left -= len(word.value)
-        option, _, rest = (
-            word.value.partition("=") if word.value.startswith("--split") else ("", "", word.value)
-        )
+        is_split = word.value.startswith("--split")
+        option, _, rest = word.value.partition("=") if is_split else ("", "", word.value)
         try:
             parts = shlex.split(rest) if left >= 0 else [rest]
         except ValueError:
@@ -337,11 +327,8 @@ def _of_grant(grant: Expanded, is_project: bool, directory: str) -> Iterator[Fin
     if leads and real == os.path.realpath(Path.home()):
         text = f"its sandbox grants your whole home directory: {shown}"
         yield Finding("sensitive_place", text, f"sandbox {shown}")
-    if (
-        is_project
-        and is_within(grant.value, directory)
-        and not is_within(real, os.path.realpath(directory))
-    ):
+    is_inside = is_project and is_within(grant.value, directory)
+    if is_inside and not is_within(real, os.path.realpath(directory)):
         text = f"its sandbox grants a path outside the project, by a link: {shown}"
         yield Finding("outside_project", text, f"sandbox {shown}")
 

@@ -77,7 +77,11 @@ def host_from_config(
         )
     options["policy"] = policy
     starts = dict(config._starts)
-    host = kind({name: one.first.config(timeouts) for name, one in starts.items()}, **options)
+
+    def first(start: Start) -> ServerConfig:
+        return start.first.config(timeouts)
+
+    host = kind({name: first(start) for name, start in starts.items()}, **options)
     host.problems = config.problems
     host._required |= frozenset(config.required)
     shared = host._options
@@ -93,15 +97,8 @@ def host_from_config(
         audit, sandbox = shared.audit_of(name), shared.sandbox
         return Starting(start, gate, timeouts, audit, policy, sandbox).ask
 
-    host._source = ConfigSource(
-        str(config.path),
-        read,
-        asking,
-        lambda start: start.first.config(timeouts),
-        starts,
-        dict(host._servers),
-        watch,
-    )
+    path, servers = str(config.path), dict(host._servers)
+    host._source = ConfigSource(path, read, asking, first, starts, servers, watch)
     for name, start in starts.items():
         host._servers[name].gate = asking(name, start)
     return host
@@ -168,7 +165,10 @@ class ConfigSource:
         async with self.lock:
             config = await run_in_thread(self.read)
             new, old = config._starts, self.starts
-            changed = await run_in_thread(_changed, old, new)
+            known = [name for name in new if name in old]
+            changed = await run_in_thread(
+                lambda: [name for name in known if old[name].differs(new[name])]
+            )
             host._check_open()
             # From here on nothing is waited for, until the host has the new servers.
             host.problems = config.problems
@@ -226,11 +226,6 @@ def _is_broken(start: Start, config: Config) -> bool:
         return problem.left_out and (one in ("", other) or other.startswith(f"{one}."))
 
     return any(map(is_about_it, config.problems))
-
-
-def _changed(old: Mapping[str, Start], new: Mapping[str, Start]) -> list[str]:
-    """Return the servers with a changed entry, in the file or in a file that it includes."""
-    return [name for name in new if name in old and old[name].differs(new[name])]
 
 
 class FileWatch:

@@ -81,9 +81,8 @@ def _part(text: str, room: int, *whole: str) -> str:
 
 
 def _with_suffix(text: str, room: int, *whole: str) -> str:
-    stem = re.sub("_+", "_", _ALTERED.sub("_", text[: 4 * MAX_CHARS]))[
-        : room - _HASH_CHARS - 1
-    ].strip("_")
+    stem = re.sub("_+", "_", _ALTERED.sub("_", text[: 4 * MAX_CHARS]))
+    stem = stem[: room - _HASH_CHARS - 1].strip("_")
     return f"{stem or 'x'}_{_hash(*whole)}"
 
 
@@ -119,10 +118,7 @@ class Names:
         ``authority`` returns the host and port of a server's URL; ``choose`` is the randomness;
         ``most`` names are one server's in a shared space.
         """
-        self._naming = naming
-        self._authority = authority
-        self._choose = choose
-        self._most = most
+        self._naming, self._authority, self._choose, self._most = naming, authority, choose, most
         self._parts: dict[str, str] = {}
         self._servers: dict[str, str] = {}
         self._taken: dict[str, tuple[str, str]] = {}
@@ -220,15 +216,11 @@ class Names:
             name = self._naming(server, tool)
         except Exception as error:  # the host's own function
             raise ValueError(f"the naming function raised {type(error).__name__}") from error
+        returned = f"the naming function returned {safe_text(repr(name), 60)}"
         if not isinstance(name, str) or not name or name.isspace():
-            raise ValueError(
-                f"the naming function returned {safe_text(repr(name), 60)}, not a name"
-            )
+            raise ValueError(f"{returned}, not a name")
         if len(name) > _MAX_CHARS or invisible(name):
-            raise ValueError(
-                f"the naming function returned {safe_text(repr(name), 60)}: a name has at most "
-                f"{_MAX_CHARS} visible characters"
-            )
+            raise ValueError(f"{returned}: a name has at most {_MAX_CHARS} visible characters")
         if self._take(name, server, tool):
             return name
         owner = self._taken.get(name)

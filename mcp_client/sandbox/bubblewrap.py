@@ -30,6 +30,8 @@ left to open it with: the server does not start, or cannot read it.
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import signal
 import stat
@@ -48,8 +50,6 @@ from .visible_paths import VisiblePaths, inside
 
 if TYPE_CHECKING:
     from .sandbox import Sandbox
-import ctypes
-import functools
 
 __all__ = ["PLACES", "Launch", "confine", "lacking", "why_not"]
 
@@ -140,7 +140,7 @@ def confine(
         inside_it = [*_STREAMS_IN, *argv]
         words = [*_STREAMS_OUT, program, "--args", options, "--", *inside_it]
         if grants.network == "all":
-            words = _without_abstract_sockets(words)
+            words = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *words]
     except BaseException:
         for fd in fds:
             os.close(fd)
@@ -385,8 +385,3 @@ def lacking() -> str | None:
     if abi < _ABI:
         return f"that needs Landlock as Linux {_KERNEL} and newer have it"
     return None
-
-
-def _without_abstract_sockets(words: Sequence[str]) -> list[str]:
-    """Return the command that enters the domain and becomes ``words``."""
-    return [sys.executable, "-I", "-S", "-c", _LAUNCHER, *words]
