@@ -163,11 +163,11 @@ class OfficialSession:
     async def list_tools(self, cursor: str | None = None, *, params: Any = None) -> Any:
         """Return every tool as a ``ListToolsResult``."""
         tools = await self._all(lambda session: session.list_tools(), cursor, params)
-        listed = [
+        listed = (
             {**tool.raw, "inputSchema": tool.input_schema} if tool.bound else tool.raw
             for tool in tools
-        ]
-        return self._listed("ListToolsResult", "tools", "Tool", listed, tools.meta)
+        )
+        return self._listed("Tool", "tools", listed, tools.meta)
 
     async def call_tool(
         self,
@@ -191,8 +191,9 @@ class OfficialSession:
             The ``CallToolResult``.
         """
         token = CancelToken()
+        timeout = _seconds(read_timeout_seconds)
         options: dict[str, Any] = {
-            "timeout": _seconds(read_timeout_seconds),
+            "timeout": timeout,
             "on_progress": progress_callback,
             "meta": meta,
         }
@@ -226,16 +227,15 @@ class OfficialSession:
     async def list_resources(self, cursor: str | None = None, *, params: Any = None) -> Any:
         """Return every resource as a ``ListResourcesResult``."""
         found = await self._all(lambda session: session.list_resources(), cursor, params)
-        raw = [one.raw for one in found]
-        return self._listed("ListResourcesResult", "resources", "Resource", raw, found.meta)
+        return self._listed("Resource", "resources", (one.raw for one in found), found.meta)
 
     async def list_resource_templates(
         self, cursor: str | None = None, *, params: Any = None
     ) -> Any:
         """Return every resource template as a ``ListResourceTemplatesResult``."""
         found = await self._all(lambda session: session.list_resource_templates(), cursor, params)
-        raw, kind = [one.raw for one in found], "ResourceTemplate"
-        return self._listed(f"List{kind}sResult", "resourceTemplates", kind, raw, found.meta)
+        raw = (one.raw for one in found)
+        return self._listed("ResourceTemplate", "resourceTemplates", raw, found.meta)
 
     async def read_resource(self, uri: Any, *, meta: Mapping[str, Any] | None = None) -> Any:
         """Return the contents of a resource as a ``ReadResourceResult``."""
@@ -264,8 +264,7 @@ class OfficialSession:
     async def list_prompts(self, cursor: str | None = None, *, params: Any = None) -> Any:
         """Return every prompt as a ``ListPromptsResult``."""
         found = await self._all(lambda session: session.list_prompts(), cursor, params)
-        raw = [one.raw for one in found]
-        return self._listed("ListPromptsResult", "prompts", "Prompt", raw, found.meta)
+        return self._listed("Prompt", "prompts", (one.raw for one in found), found.meta)
 
     async def get_prompt(
         self,
@@ -315,17 +314,11 @@ class OfficialSession:
         """Do ``work``, which gives a whole list. Raises the SDK's error for a cursor."""
         asked = cursor if cursor is not None else getattr(params, "cursor", None)
         if asked is not None:
-            text = "no cursor is valid: a list has all its pages"
-            raise official_error(INVALID_PARAMS, text)
+            raise official_error(INVALID_PARAMS, "no cursor is valid: a list has all its pages")
         return await self._do(work)
 
     def _listed(
-        self,
-        result: str,
-        member: str,
-        kind: str,
-        entries: Iterable[Mapping[str, Any]],
-        meta: Mapping[str, Any],
+        self, kind: str, member: str, entries: Iterable[Mapping[str, Any]], meta: Mapping[str, Any]
     ) -> Any:
         """Return the SDK's result of a list; an entry that its types refuse is left out."""
         made = []
@@ -336,7 +329,7 @@ class OfficialSession:
                 name = entry.get("name")
                 _log.warning("%s: the SDK refuses %r: %s", self._session.name, name, error)
         found = {member: made, **({"_meta": plain(meta)} if meta else {})}
-        return getattr(self._types, result).model_validate(found)
+        return getattr(self._types, f"List{kind}sResult").model_validate(found)
 
 
 class OfficialTasks:
@@ -364,9 +357,7 @@ class OfficialTasks:
             lambda session: session.start_tool(name, arguments, ttl=ttl / 1000, meta=meta)
         )
         if not task.id:
-            raise official_error(
-                INVALID_REQUEST, "the tool completed at once: there is no task", None
-            )
+            raise official_error(INVALID_REQUEST, "the tool completed at once: there is no task")
         inner._tasks[task.id] = task, datetime.now(UTC).isoformat()
         return self._types.CreateTaskResult(task=self._wire_task(task, self._types.Task))
 
