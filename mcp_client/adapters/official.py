@@ -191,12 +191,8 @@ class OfficialSession:
             The ``CallToolResult``.
         """
         token = CancelToken()
-        timeout = _seconds(read_timeout_seconds)
-        options: dict[str, Any] = {
-            "timeout": timeout,
-            "on_progress": progress_callback,
-            "meta": meta,
-        }
+        options: dict[str, Any] = {"timeout": _seconds(read_timeout_seconds), "meta": meta}
+        options["on_progress"] = progress_callback
         if isinstance(self._session, Blocking):
             options["cancel"] = token
         try:

@@ -97,19 +97,11 @@ def _verify(options: argparse.Namespace, log: Any) -> int:
         return TOOL_FAILED
     unfinished = [f"{call.server}/{call.tool} at {call.time}" for call in found.open_calls]
     if options.json:
-        print_json(
-            {
-                "intact": True,
-                "lines": found.lines,
-                "files": list(found.files),
-                "calls": found.calls,
-                "openCalls": unfinished,
-                "lost": found.lost,
-                "repaired": found.repaired,
-                "keyed": found.keyed,
-                "lastHash": found.last_hash,
-            }
-        )
+        log_facts = {"intact": True, "lines": found.lines, "files": list(found.files)}
+        calls = {"calls": found.calls, "openCalls": unfinished}
+        damage = {"lost": found.lost, "repaired": found.repaired}
+        chain = {"keyed": found.keyed, "lastHash": found.last_hash}
+        print_json({**log_facts, **calls, **damage, **chain})
         return DONE
     print_text(f"intact: {found.lines} lines, {found.calls} calls")
     for call in unfinished:
@@ -301,31 +293,20 @@ async def pins(options: argparse.Namespace) -> int:
                 _accept(lock_file, session.name, listed, name)
         drifts = lock_file.drift(session.name)
     if options.json:
-        print_json(
-            {
-                "server": session.name,
-                "drift": [
-                    {
-                        "tool": one.tool,
-                        "kind": one.kind,
-                        "fingerprint": one.fingerprint,
-                        "differences": [list(each) for each in one.differences],
-                    }
-                    for one in drifts
-                ],
-            }
-        )
+        found = [
+            {"tool": one.tool, "kind": one.kind, "fingerprint": one.fingerprint}
+            | {"differences": [list(each) for each in one.differences]}
+            for one in drifts
+        ]
+        print_json({"server": session.name, "drift": found})
         return TOOL_FAILED if drifts else DONE
     for one in drifts:
         print_text(one.diff)
     if not drifts:
         for finding in listed.own_findings:
             note(finding)
-        print_text(
-            f"{len(listed)} tools are as written down"
-            if began
-            else f"{len(listed)} tools were written down in {lock_file.path}"
-        )
+        done = "are as written down" if began else f"were written down in {lock_file.path}"
+        print_text(f"{len(listed)} tools {done}")
     else:
         note("--accept TOOL writes down what it is now, --accept '*' everything")
     return TOOL_FAILED if drifts else DONE
