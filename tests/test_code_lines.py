@@ -17,24 +17,24 @@ NO_CODE = {
 CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
-    "adapters": 4230,  # instructions of servers; official: a session in the shape of the official S
+    "adapters": 4196,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4299,  # the files of a skill; `quick`; misspelt options; longer names
     "audit": 3091,  # arguments are left out if the tool is not known; appends in one coroutine
     "auth": 4091,  # options as in approval; longer errors
     "catalog": 4202,  # options as in approval; the meta of lists
-    "cli": 3987,  # pins --name; longer errors
+    "cli": 3930,  # pins --name; longer errors
     "code": 856,  # the record of a run has the tag
-    "config": 2849,  # config files came out of "host"; longer errors
+    "config": 2785,  # config files came out of "host"; longer errors
     "connection": 1590,  # calls wait their turn; the one scope that a CancelToken cancels
     "content": 18,
-    "desk": 1746,
+    "desk": 1692,
     "errors": 200,
     "extensions": 2086,  # the pins of skills came from "catalog"; ttl of started tasks
     "handlers": 1239,  # a handler for any notification
-    "host": 2061,  # ttl; Timeouts.gather
+    "host": 1996,  # ttl; Timeouts.gather
     "protocol": 2831,  # the newest revision of one era; a frame is freed before its values
     "runtime": 3768,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
-    "sandbox": 1075,  # options as in approval
+    "sandbox": 1065,  # options as in approval
     "session": 2858,  # the log of a server came from "handlers"; calls wait their turn
     "state": 1157,  # the rows of the journal have a type; FileState in a file of its own
     "stubs": 190,

@@ -5,8 +5,8 @@ for what it leaves out. ``Restoration`` undoes both, before the call is made: th
 is sent.
 
 Strict mode has limits. OpenAI limits each schema (its guide to structured outputs, "Supported
-schemas"). Anthropic limits the sums over the strict tools of a request, and refuses a request that
-exceeds them (its page on structured outputs, "Schema complexity limits"). It may also refuse a
+schemas"). Anthropic limits the sums over the strict tools of a request (its page on structured
+outputs, "Schema complexity limits"). It refuses a request that exceeds them. It may also refuse a
 grammar that is too large to compile, for which it documents no measure.
 """
 

@@ -5,13 +5,13 @@ record of the response is stored: the waiting calls, and the results of all othe
 record is in the state of the session or host. Without a state, it is stored with the tickets of the
 ``ApprovalQueue``, which processes share for the same reason; without either, in this process.
 
-``CallPending.paused`` is a random text and nothing else. The record is found by a digest of it, so
+``CallPending.paused`` is a random text and nothing else. The record is found by a digest of it. So
 access to the state is not enough to resume, nor is the text without the state. The context is in
 the record as a digest that depends on the text.
 
 The record does not change. The results of the waiting calls are in the journal beside it. The
-result of each is under a key made of the record's and the call's number, so that one caller at a
-time makes it and all get its result. The call itself is also under a key, as one with an
+result of each is under a key made of the record's and the call's number. So one caller at a time
+makes the call, and all get its result. The call itself is also under a key, as one with an
 ``idempotency_key``, so that it is not repeated if it may have run.
 """
 

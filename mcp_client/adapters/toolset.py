@@ -1,7 +1,7 @@
 """The base of all toolsets: tools to show a model, its calls, and the responses to them.
 
-Each provider's module has a ``Toolset`` of its own. It defines how a tool is declared, where the
-calls are in a response, which media a result or a message may have, and their format.
+Each provider's module has a ``Toolset`` of its own. It defines how a tool is declared and where the
+calls are in a response. It also defines the media of results and messages, and their format.
 """
 
 from __future__ import annotations

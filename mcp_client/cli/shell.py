@@ -1,6 +1,6 @@
 """``shell TARGET``: one session for many commands, a line each.
 
-With the extra ``cli`` the line has history and completion, by ``prompt_toolkit``; without it, at a
+With the extra ``cli`` the line has history and completion, by ``prompt_toolkit``. Without it, at a
 dumb terminal and in a pipe, lines are read plainly.
 
 The history is a file for its owner alone (0600), ``shell_history`` in the user's state directory. A

@@ -13,11 +13,11 @@ them, a server may have options of this package::
 
     {"mcpServers": {"docs": {"url": "https://docs.example.com/mcp", "mcp-client": {"lazy": true}}}}
 
-Wherever a program's file may have ``${VARIABLE}``, the values of ``env`` and ``headers`` and the
-client secret of a login may have secrets by reference: ``${keyring:SERVICE/USER}``, which needs
-``mcp-client-host[keyring]``, and ``${file:PATH}``, a file of one line, its path relative to the
+Some values may have secrets by reference, if the program's file may have ``${VARIABLE}``: those of
+``env`` and ``headers``, and the client secret of a login. ``${keyring:SERVICE/USER}`` needs
+``mcp-client-host[keyring]``. ``${file:PATH}`` is a file of one line. Its path is relative to the
 project's directory, or to your home in your own settings. A person is shown the reference, and the
-place of its value; the value is read after the approval, and may be renewed without another one.
+place of its value. The value is read after the approval, and may be renewed without another one.
 
 Loading a file starts nothing and runs nothing. **A config file is code, though**: the servers it
 names run with your rights. ``Host(config.servers)`` starts them without a question;

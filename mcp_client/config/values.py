@@ -4,11 +4,11 @@ One pass over the text, and no shell: the value of a variable is put in unchange
 for references again. A reference to a variable that is not set, or of a kind that is not known, is
 an error that names it: a text is never left empty because something was missing.
 
-A project's file chooses the paths of its files of variables, so they are read when a person is
-about to be asked whether its server may be started, and not before; each once, and all of them
-within one budget. They must be below the project's directory or the person's home: anywhere else a
-path may lead to another machine, to a device or to other users' files. The same applies to the
-files of ``${file:PATH}``. They and the keyring's entries are secrets: see ``security``.
+A project's file chooses the paths of its files of variables. So they are not read before a person
+is about to be asked whether its server may be started. Each is read once, and all of them within
+one budget. They must be below the project's directory or the person's home: anywhere else a path
+may lead to another machine, to a device or to other users' files. The same applies to the files of
+``${file:PATH}``. They and the keyring's entries are secrets: see ``security``.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ so that a write outside of the grants fails, rather than vanishes.
   machine's: the bus of the desktop is among them. One call of Landlock does (Linux 6.12): bwrap is
   started in a domain whose only rule is that abstract sockets of other domains cannot be connected
   to. A process of its own enters the domain and becomes bwrap: this cannot be undone.
-- bwrap ends with a code of 128 and more for a signal, as a shell does, so an exit code of a
+- bwrap ends with a code of 128 and more for a signal, as a shell does. So an exit code of a
   server's own above 128 is taken for a signal.
 - A signal to bwrap ends everything at once. A signal that asks to end goes to the process inside
   instead. When bwrap or the server has ended, and when the thread that started it has, the kernel

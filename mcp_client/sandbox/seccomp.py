@@ -6,7 +6,7 @@ that, or what they do not confine:
 - The kernel: what sets up namespaces, mounts, modules, tracing and io_uring, whose requests no
   filter sees; keys; and every call that is newer than the list.
 - Sockets: raw ones; without a network all but pairs. A Unix socket could be connected to any path
-  that the server sees, and one of a pair for datagrams can send to any, so pairs are of the other
+  that the server sees. One of a pair for datagrams can send to any, so pairs are of the other
   types.
 - Controls that type into a terminal or change a file that is only read.
 
