@@ -1,7 +1,7 @@
 """A command that starts a server: its file, its variables, and its default name.
 
-On Windows a command is looked up as a kind of file that can be started: ``npx`` is ``npx.cmd``
-there, next to a script for other systems that is just called ``npx``. A batch file is run by
+On Windows a command is looked up as a kind of file that can be started. ``npx`` is ``npx.cmd``
+there, and the file ``npx`` next to it is a script for other systems. A batch file is run by
 cmd.exe, which has its own rules for parsing a line. It may run a part of an argument as a command
 ("BatBadBut", CVE-2024-24576). Every word is put in quotation marks. Within them, only a quotation
 mark, a percent sign and a line break have a meaning to cmd.exe and to a batch file that passes its
@@ -35,42 +35,15 @@ __all__ = [
 
 _LEFT_OUT = "..."
 _WITHOUT_VALUE = ("-y", "--yes", "-m")
-_INHERITED = (
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "TERM",
-    "TMPDIR",
-    "TZ",
-    "USER",
+_INHERITED = tuple(
+    "HOME LANG LC_ALL LC_CTYPE LOGNAME PATH SHELL TERM TMPDIR TZ USER".split()  # noqa: SIM905
 )
-
-_INHERITED_ON_WINDOWS = (
-    "APPDATA",
-    "COMSPEC",
-    "HOMEDRIVE",
-    "HOMEPATH",
-    "LANG",
-    "LOCALAPPDATA",
-    "NUMBER_OF_PROCESSORS",
-    "OS",
-    "PATH",
-    "PATHEXT",
-    "PROCESSOR_ARCHITECTURE",
-    "PROGRAMDATA",
-    "PROGRAMFILES",
-    "SYSTEMDRIVE",
-    "SYSTEMROOT",
-    "TEMP",
-    "TMP",
-    "TZ",
-    "USERNAME",
-    "USERPROFILE",
-    "WINDIR",
+_INHERITED_ON_WINDOWS = tuple(
+    """
+    APPDATA COMSPEC HOMEDRIVE HOMEPATH LANG LOCALAPPDATA NUMBER_OF_PROCESSORS OS PATH PATHEXT
+    PROCESSOR_ARCHITECTURE PROGRAMDATA PROGRAMFILES SYSTEMDRIVE SYSTEMROOT TEMP TMP TZ USERNAME
+    USERPROFILE WINDIR
+    """.split()  # noqa: SIM905 - a list of words is read as words
 )
 """Many programs do not start there without some of them."""
 _BATCH = (".bat", ".cmd")

@@ -444,7 +444,9 @@ class Process:
         except BaseException:
             # The event loop is being closed, and this task with it: only blocking it is possible.
             until = time.monotonic() + self._blocking_grace
-            while time.monotonic() < until and not self._has_exited():
+            while time.monotonic() < until:
+                if self._exited.is_set() or exit_code_of(self._popen.pid)[0]:
+                    break
                 time.sleep(_POLL_SECONDS)  # noqa: ASYNC251 - it ends with this
             self._tree.kill()
             self._popen.wait()
@@ -457,9 +459,6 @@ class Process:
                     start_thread(self._popen.wait, f"mcp_client end of {self.pid}")
             self._tree.close()
             self._closing.set()
-
-    def _has_exited(self) -> bool:
-        return self._exited.is_set() or exit_code_of(self._popen.pid)[0]
 
     async def _end_stragglers(self, grace: float) -> None:
         if not self._exited.is_set():

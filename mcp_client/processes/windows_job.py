@@ -1,9 +1,9 @@
 """A process on Windows and all that it started, as one job that ends with its last handle.
 
-It was never run on Windows. It is typed for it (``mypy --platform win32``), tested with a fake
-of the system, and was tried by hand under Wine 8.0 with CPython 3.14.2 for Windows, on asyncio: a
-server and what it had started ended with the session, with a host that exited and with one that was
-killed, also behind a ``.cmd`` launcher. The host had no console there, so CTRL_BREAK is untried.
+It was never run on Windows. It is typed for it (``mypy --platform win32``), and tested with a fake
+of the system. It was tried by hand under Wine 8.0 with CPython 3.14.2 for Windows, on asyncio. A
+server and what it had started ended with the session, with a host that exited, and with one that
+was killed, also behind a ``.cmd`` launcher. No console was there, so CTRL_BREAK is untried.
 
 The process is started suspended, put into the job and only then let run, so that nothing it starts
 is outside. Breaking away is not allowed. ``KILL_ON_JOB_CLOSE`` ends the job with the host, however

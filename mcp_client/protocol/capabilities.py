@@ -7,7 +7,7 @@ A name and version are self-reported: for display and logs, never for a decision
 
 This module knows what extensions add, and none of their names. 2026-07-28 ``basic/versioning``
 (extension negotiation): an extension that both sides declare may give results of named methods
-another ``resultType``, and add methods, which over HTTP may have an ``Mcp-Name`` of their own.
+another ``resultType``. It may add methods, which over HTTP may have an ``Mcp-Name`` of their own.
 """
 
 from __future__ import annotations

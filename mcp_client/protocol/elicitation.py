@@ -27,14 +27,7 @@ _MAX_CHOICES = 10_000
 _MAX_STEPS = 16
 """References and the like that lead to the schema of one property."""
 _COMBINING = (
-    "anyOf",
-    "allOf",
-    "not",
-    "$ref",
-    "$dynamicRef",
-    "if",
-    "properties",
-    "patternProperties",
+    *("anyOf", "allOf", "not", "$ref", "$dynamicRef", "if", "properties", "patternProperties"),
 )
 
 

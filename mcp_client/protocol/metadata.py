@@ -278,7 +278,9 @@ def _safe(icon: object, origin: Origin | None) -> dict[str, Any] | None:
     if type(icon) is not dict:
         return None
     src, media = icon.get("src"), icon.get("mimeType")
-    if type(src) is not str or (media is not None and not _is_medium(media)):
+    if type(src) is not str:
+        return None
+    if media is not None and (type(media) is not str or media.lower() not in _MEDIA):
         return None
     data = re.fullmatch(_DATA, src) if len(src) <= _MAX_DATA_CHARS else None
     if data is not None:
@@ -295,10 +297,6 @@ def _safe(icon: object, origin: Origin | None) -> dict[str, Any] | None:
     if theme in ("light", "dark"):
         fields["theme"] = theme
     return fields
-
-
-def _is_medium(media: object) -> bool:
-    return type(media) is str and media.lower() in _MEDIA
 
 
 def _is_short(size: object) -> bool:

@@ -92,7 +92,8 @@ def _parameters(text: str, at: int, params: dict[str, str]) -> int:
             token68 = None if params else _TOKEN68.match(text, at)
             return token68.end() if token68 is not None else at
         name, value = parameter.groups()
-        params.setdefault(name.lower(), _unquoted(value))
+        value = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+        params.setdefault(name.lower(), value)
         end = _end(_SPACE, text, parameter.end())
         at = _end(_BETWEEN, text, end)  # some servers separate parameters by spaces
         if at == parameter.end() or _PARAMETER.match(text, at) is None:
@@ -102,10 +103,6 @@ def _parameters(text: str, at: int, params: dict[str, str]) -> int:
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
     match = pattern.match(text, at)
     return at if match is None else match.end()
-
-
-def _unquoted(value: str) -> str:
-    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
 
 
 def what_is_wanted(challenges: Iterable[Challenge]) -> str:

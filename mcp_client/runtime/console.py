@@ -174,7 +174,8 @@ class Console:
     def show(self, page: Page) -> None:
         """Show a page."""
         text = "\n".join(page.lines)
-        if page.quotes and _obeys_sequences():
+        obeys_sequences = sys.platform != "win32" and os.environ.get("TERM", "dumb") != "dumb"
+        if page.quotes and obeys_sequences:
             text = f"{_WRAP_OFF}{text}{_WRAP_ON}"
         self._forget()
         self._write(text + "\n")
@@ -339,10 +340,6 @@ def _is_terminal(stream: Any) -> bool:
         return bool(stream.isatty())
     except (AttributeError, ValueError):
         return False
-
-
-def _obeys_sequences() -> bool:
-    return sys.platform != "win32" and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def _in_background(fd: int) -> bool:

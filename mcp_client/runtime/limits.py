@@ -16,9 +16,9 @@ These limits have no field, because no host should need another value::
     the id of a task                    in no log, error or record
     all of it at once                   a soak of faults by a seed
 
-**What is not defended.** A stdio server without ``sandbox=`` runs with the rights of its user: it
-may read files, use the network, and leave its process group on purpose (``setsid``; on Windows it
-cannot leave its job). The text of a tool's result may mislead a model: texts are bounded and
+**What is not defended.** A stdio server without ``sandbox=`` runs with the rights of its user. It
+may read files, use the network, and leave its process group on purpose (``setsid``). On Windows it
+cannot leave its job. The text of a tool's result may mislead a model: texts are bounded and
 marked, not judged. The annotations of a trusted server are believed. A program that can write the
 files of this user can change remembered decisions, pins and records, unless the audit log has a key
 that is stored elsewhere. The limits are those of one session: a host of a thousand servers may hold
@@ -192,7 +192,7 @@ class Limits:
       reads that the others were not made.
     - ``pending``: Calls that wait in one ``ApprovalQueue(limits=...)``; more are refused.
     - ``log_lines``: Log notices within a second; more are dropped and counted.
-    - ``stderr_bytes``: How much of a server's standard error is kept, of its end above all.
+    - ``stderr_bytes``: How much of a server's standard error is stored, of its end above all.
     - ``restarts``: Times a server that died is started again within a minute. In a ``Host``, its
       backoff decides.
     - ``script_calls``: Calls of one script of a model.

@@ -1,8 +1,8 @@
 """Hide secrets in text from outside: a server may repeat the secrets that it was given.
 
-The functions here know values, not messages. The caller passes what was sent (``secrets_sent`` of
-an HTTP request, ``secrets_passed`` of a process) and passes every text of the server through
-``mask`` before it is shown, logged, stored or put into an error.
+The functions here know values, not messages. The caller passes what was sent: ``secrets_sent`` of
+an HTTP request, ``secrets_passed`` of a process. Every text of the server passes ``mask`` before it
+is shown, logged, stored or put into an error.
 
 A secret is found as it is and in its ``spellings``: escaped as in JSON, Python, HTML and shells,
 percent-encoded, in base64 and in hexadecimal. In any other form (reversed, compressed, encrypted,
@@ -39,24 +39,11 @@ __all__ = [
 MASK = "***"
 _CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "dpop"})
 _HARMLESS = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "accept-language",
-        "connection",
-        "content-length",
-        "content-type",
-        "host",
-        "last-event-id",
-        "mcp-method",
-        "mcp-name",
-        "mcp-protocol-version",
-        "origin",
-        "traceparent",
-        "tracestate",
-        "transfer-encoding",
-        "user-agent",
-    }
+    """
+    accept accept-encoding accept-language connection content-length content-type host last-event-id
+    mcp-method mcp-name mcp-protocol-version origin traceparent tracestate transfer-encoding
+    user-agent
+    """.split()  # noqa: SIM905 - a list of words is read as words
 )
 _MIN_SECRET_CHARS = 4
 """Masking shorter ones would spoil every text and hide nothing."""
@@ -243,16 +230,11 @@ def _secrets_of_value(name: str, value: str) -> Iterator[str]:
         yield value
     elif _long(value):
         word = value.isalpha() and _names.is_secret(name)
-        if word or not (_SETTING.fullmatch(value) or _PATH.fullmatch(value) or _is_address(value)):
+        if word or not any(each.fullmatch(value) for each in (_SETTING, _PATH, _ADDRESS)):
             yield value
     if "://" in value:
         yield from _secrets_of_url(value)
     yield from (found for key, found in _PAIR.findall(value) if _names.ends_as_secret(key))
-
-
-def _is_address(value: str) -> bool:
-    """Whether ``value`` is a URL without user and query."""
-    return _ADDRESS.fullmatch(value) is not None
 
 
 def _without(text: str, forms: list[str], mark: str) -> str:

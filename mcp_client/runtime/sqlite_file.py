@@ -3,7 +3,7 @@
 ``json_file`` writes all objects again at each change.
 
 Committed changes are on the disk. While the file is open there are two others next to it (``-wal``
-and ``-shm``): with a log that is written ahead, a change waits for the disk once or twice and not
+and ``-shm``). With a log that is written ahead, a change waits for the disk once or twice and not
 ten times. So its directory has to be on a disk of this machine. It is for its owner alone, as the
 file is: SQLite believes a log that another user has placed there.
 """

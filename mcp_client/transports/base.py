@@ -13,9 +13,9 @@ The contract, which ``tests/transports`` runs over every implementation:
   own, is ready to leave with the first ``receive``. ``NotSent`` from either means that the server
   did not accept the request.
 - ``receive`` raises ``TimeoutError`` when ``until`` passes and, on a shared line, leaves the
-  exchange usable; ``ConnectionLost`` when the connection ends first; ``ServerError`` if only a
-  refusal in the transport's own terms came; ``InvalidFrame`` if the response came and cannot
-  be parsed.
+  exchange usable. It raises ``ConnectionLost`` when the connection ends first, and ``ServerError``
+  if only a refusal in the transport's own terms came. It raises ``InvalidFrame`` if the response
+  came and cannot be parsed.
 - After ``aclose`` of an exchange, late messages for it are dropped and counted.
 """
 

@@ -2,8 +2,8 @@
 
 2026-07-28 ``basic/transports/streamable-http``; 2025-03-26, 2025-06-18 and 2025-11-25
 ``basic/transports``. Until an era is agreed, and in the stateless era, an exchange is one POST
-and its response, JSON or a stream of events: no task, no queue, and closing it abandons the
-request. In the handshake era a server may answer on another stream than that of the request,
+and its response, JSON or a stream of events. It has no task and no queue, and closing it abandons
+the request. In the handshake era a server may answer on another stream than that of the request,
 and ``http_session`` takes over.
 
 A server that refuses ``initialize`` with 400, 404 or 405 may be of 2024-11-05: ``fallback`` offers

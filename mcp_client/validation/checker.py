@@ -14,9 +14,9 @@ of ``jsonschema``. A schema is checked by its shape (``schema_shape``) if possib
 ``jsonschema`` in the worker, once.
 
 Dialects (2026-07-28 ``basic/index``, JSON Schema usage): 2020-12 by default, and those that
-``$schema`` names among draft 3, 4, 6, 7, 2019-09 and 2020-12; any other, at the root or inside,
+``$schema`` names among draft 3, 4, 6, 7, 2019-09 and 2020-12. Any other, at the root or inside,
 raises ``InvalidSchema``. ``$ref`` is followed inside the schema and to the meta-schemas of those
-dialects, never to a network or file address; a reference that cannot be resolved makes the schema
+dialects, never to a network or file address. A reference that cannot be resolved makes the schema
 ``InvalidSchema`` even if no value reaches it. ``format`` is an annotation, as in 2020-12, and is
 not checked. Patterns are Python's: one that ``re`` cannot compile makes the schema
 ``InvalidSchema``. Schemas of servers first pass ``usable_schema``: it translates patterns and skips

@@ -4,9 +4,9 @@ It runs in this process and as the worker process (``main``), so the two cannot 
 worker it is loaded without the rest of the package: it may import ``fast_path`` and the standard
 library.
 
-As the worker it reads frames from standard input, each of four bytes of length and a value written
-with ``marshal`` by the parent process, and writes one line of JSON for each question. It limits its
-own memory. Before each question it sets a timer (``ITIMER_REAL``), so the kernel ends it even if
+As the worker it reads frames from standard input. Each is four bytes of length, and a value that
+the parent process wrote with ``marshal``. It writes one line of JSON for each. It limits its own
+memory. Before each question it sets a timer (``ITIMER_REAL``), so the kernel ends it even if
 the parent has exited. It exits after 30 seconds without a question. Windows has neither limits nor
 timers: there the job of the process limits its memory and ends it with the parent.
 """
@@ -131,7 +131,7 @@ def find_problems(validator: Any, value: Any) -> tuple[list[list[str]], str] | N
 def _refusal(error: BaseException) -> BaseException:
     """Return what to raise for an ``error`` that jsonschema did not expect."""
     if isinstance(error, Exception):
-        return UnusableSchema(_brief(error))
+        return UnusableSchema(f"{type(error).__name__}: {str(error)[:_MAX_VALUE_CHARS]}")
     # The Rust code under jsonschema panics if the stack ends while Python compares its keys.
     return RecursionError() if type(error).__name__ == "PanicException" else error
 
@@ -174,10 +174,6 @@ def _unresolved(reference: object) -> str:
         f"it refers to {str(reference)[:_MAX_VALUE_CHARS]!r}, which is not in it; addresses "
         "outside a schema are never fetched"
     )
-
-
-def _brief(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error)[:_MAX_VALUE_CHARS]}"
 
 
 def _path(error: Any) -> str:

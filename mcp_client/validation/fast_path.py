@@ -6,7 +6,7 @@ each compiler below returns is true only for values that are certainly valid, an
 ``not``, recursive references and all other keywords are left to ``jsonschema``.
 
 Its time is bounded before it runs. A schema without keywords for all items of an array or all
-members of an object examines a value once for each of its subschemas, regardless of its size;
+members of an object examines a value once for each of its subschemas, regardless of its size.
 ``items`` with only a type are examined in C, up to a number. Any other schema examines each value
 at most once, and again for each branch under ``anyOf`` and ``allOf``, including references: there,
 the size of the value is bounded. A pattern is simple (see ``known_cost``) and adds the maximum
