@@ -75,7 +75,16 @@ class Memory(Protocol):
         """Return the approval that covers ``request``, or None."""
 
     def keep(self, request: ApprovalRequest, remember: Remember, by: str | None) -> None:
-        """Store the approval of ``by``. Raises ``ConfigError`` on failure."""
+        """Store an approval.
+
+        Args:
+            request: The approved request.
+            remember: The reach of the approval.
+            by: The person who decided; None if unknown.
+
+        Raises:
+            ConfigError: The approval cannot be stored.
+        """
 
 
 class Gate:
@@ -115,10 +124,16 @@ class Gate:
     ) -> Verdict[R]:
         """Return the approval of ``request``, or of the call as the approver edited it.
 
-        Raises the error of ``request.refusal`` for a denial, and ``CallPending`` and
-        ``ConfigError`` if the hook raises them. ``once`` stores the approval of this call for a
-        repetition. ``check`` returns an edited call with its findings, which the approver sees
-        first; it may raise. ``seconds`` is the time limit, if shorter than the gate's own.
+        Args:
+            request: The request to decide.
+            once: Stores the approval of this call for a repetition.
+            check: Returns an edited call with its findings, which the approver sees first.
+            seconds: The time limit, if shorter than the gate's own.
+
+        Raises:
+            CallDenied: The request was denied; for other kinds, the error of ``request.refusal``.
+            CallPending: The hook raised it, as it did a ``ConfigError``.
+            InvalidArguments: ``check`` refused the approver's arguments.
         """
         seconds = min(seconds, self._seconds)
         at_once = self._at_once(request, once, seconds)
@@ -244,17 +259,17 @@ class Gate:
 
         The approver is asked again if the edited call has findings.
         """
-        shown, (answer, by), edits = request, decided, list[Allow]()
+        last, (answer, by), edits = request, decided, list[Allow]()
         while len(edits) < _MAX_EDITS:
             edits.append(answer)
             edited = self._with_arguments(request, answer.arguments, by)
             if check is not None:
                 edited = await check(edited, answer)
             self._check_policy(edited)
-            known = {one.known_as for one in shown.findings}
-            if edited.key == shown.key or known.issuperset(one.known_as for one in edited.findings):
+            known = {one.known_as for one in last.findings}
+            if edited.key == last.key or known.issuperset(one.known_as for one in edited.findings):
                 return edited, (answer, by)
-            shown = edited
+            last = edited
             try:
                 answer, by = await self._wait(edited, seconds)
             except CallPending:  # the first approval is needed again then

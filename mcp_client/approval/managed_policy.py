@@ -36,6 +36,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -129,14 +130,8 @@ class ManagedPolicy:
             look_up: A function that returns the file of a command.
             confined: Whether the command will run in a sandbox.
         """
-        try:
-            pattern = self._deny.denies_command(words, look_up)
-        except Unreadable as error:
-            self._refuse("started", f"it denies what cannot be read: {error}")
-        if pattern is not None:
-            self._refuse("started", f"it denies {pattern!r}", f"deny {pattern!r}")
-        if self.allow is not None and not self._allow.allows_command(words):
-            self._refuse("started", "its command is not among those that it allows", "allow")
+        denied = partial(self._deny.denies_command, words, look_up)
+        self._check("started", "command", denied, partial(self._allow.allows_command, words))
         if self.sandbox_required and not confined:
             self._refuse(
                 "started", "it requires a sandbox: give sandbox=True, or --sandbox", "sandbox"
@@ -144,14 +139,20 @@ class ManagedPolicy:
 
     def check_url(self, url: str) -> None:
         """Raise ``StartDenied`` if nothing may be sent to this URL."""
+        denied, allowed = partial(self._deny.denies_url, url), partial(self._allow.allows_url, url)
+        self._check("connected to", "URL", denied, allowed)
+
+    def _check(
+        self, done: str, what: str, denied: Callable[[], str | None], allowed: Callable[[], bool]
+    ) -> None:
         try:
-            pattern = self._deny.denies_url(url)
+            pattern = denied()
         except Unreadable as error:
-            self._refuse("connected to", f"it denies what cannot be read: {error}")
+            self._refuse(done, f"it denies what cannot be read: {error}")
         if pattern is not None:
-            self._refuse("connected to", f"it denies {pattern!r}", f"deny {pattern!r}")
-        if self.allow is not None and not self._allow.allows_url(url):
-            self._refuse("connected to", "its URL is not among those that it allows", "allow")
+            self._refuse(done, f"it denies {pattern!r}", f"deny {pattern!r}")
+        if self.allow is not None and not allowed():
+            self._refuse(done, f"its {what} is not among those that it allows", "allow")
 
     def _refuse(self, done: str, why: str, rule: str = "") -> NoReturn:
         reason = f"refused by {self._name}: {safe_text(why, 300)}"
@@ -175,7 +176,7 @@ class _Over:
 
     rules: Rules
     hook: ApprovalHook | Policy | None
-    shown: str
+    name: str
 
     @property
     def ask(self) -> ApprovalHook | None:
@@ -191,7 +192,7 @@ class _Over:
         taken = self.rules.explain(request).rule is not None
         decision = self.rules.decide(request)
         if isinstance(decision, Deny):
-            return replace(decision, rule=f"{self.shown}: {decision.rule}")
+            return replace(decision, rule=f"{self.name}: {decision.rule}")
         policy = policy_of(self.hook)
         decision = None if policy is None else policy.decide(request)
         return None if taken and not isinstance(decision, Deny) else decision

@@ -43,9 +43,13 @@ class Asker(Protocol):
     """The part of a gate that its questions use."""
 
     @property
-    def questions(self) -> Questions: ...
+    def questions(self) -> Questions:
+        """The open questions of the gate."""
+
     @property
-    def policy(self) -> Policy | None: ...
+    def policy(self) -> Policy | None:
+        """The policy that decides first, if there is one."""
+
     async def recall(self, request: ApprovalRequest) -> Allow | None:
         """Return the remembered approval that covers ``request``."""
 

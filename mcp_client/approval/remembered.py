@@ -95,7 +95,16 @@ class ApprovalMemory:
         )
 
     def keep(self, request: ApprovalRequest, remember: Remember, by: str | None = None) -> None:
-        """Remember the approval of ``by``. Raises ``ConfigError`` if that cannot be stored."""
+        """Remember an approval.
+
+        Args:
+            request: The approved request.
+            remember: The reach of the approval.
+            by: The person who decided; None if unknown.
+
+        Raises:
+            ConfigError: The approval cannot be stored.
+        """
         where = remember.where
         if where and _is_exact(where, request):  # the same, but with the arguments in clear
             remember = replace(remember, where=None, exact=True)
@@ -175,7 +184,13 @@ class OneCallApproval:
     _edited_to: str | None = None
 
     def keep(self, asked: ToolCall, approved: ToolCall, by: str | None = None) -> None:
-        """Store ``approved``: the call ``asked`` as ``by`` allowed it, with edited arguments."""
+        """Store an approval.
+
+        Args:
+            asked: The call as it was made.
+            approved: The call as it was allowed, perhaps with edited arguments.
+            by: The person who decided; None if unknown.
+        """
         self.asked, self._by = asked, by
         # The text, and not the hook's own mapping, which the hook may change afterwards.
         self._edited_to = approved.arguments_json if approved.edited else None
@@ -208,7 +223,13 @@ async def write_down(
 ) -> None:
     """Call ``write(*args)``, which writes a file, in a thread and for a limited time.
 
-    An approval that cannot be stored in time is still valid: that is logged with ``what``.
+    An approval that cannot be stored in time is still valid.
+
+    Args:
+        what: The decision, as the log names it if the write takes too long.
+        write: The function that writes.
+        *args: Its arguments.
+        seconds: The limit of time.
     """
     with anyio.move_on_after(seconds) as scope:
         await in_thread(write, *args)

@@ -32,7 +32,16 @@ def read_rules(
 def rule_entries(
     where: str, entries: Sequence[Any], keys: Collection[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Return the same for a list of tables; ``where`` is the beginning of each place."""
+    """Return the same for a list of tables.
+
+    Args:
+        where: The beginning of each place.
+        entries: The tables.
+        keys: The keys that a table may have.
+
+    Raises:
+        ConfigError: A table is not a rule.
+    """
     for number, entry in enumerate(entries, 1):
         place = f"{where}rule {number}"
         if type(entry) is not dict:

@@ -227,6 +227,11 @@ def question(page: Page, request: ApprovalRequest, height: int = 24) -> None:
     """Write the question to ``page``: the facts that fit on a screen, and what was omitted.
 
     For a start, the complete command or URL comes first and is repeated beside the question.
+
+    Args:
+        page: The page to write to.
+        request: The request to decide.
+        height: The lines of the screen.
     """
     page.say()
     page.say(request.asks)

@@ -200,7 +200,13 @@ class Tickets:
         self._change(ticket.request.key, lambda old: old or again)
 
     def leave(self, request: ApprovalRequest, mark: str, keep_until: float | None = None) -> None:
-        """Note that a caller stopped waiting; its ticket exists until ``keep_until``, if set."""
+        """Note that a caller stopped waiting.
+
+        Args:
+            request: The request that waited.
+            mark: The mark of the caller.
+            keep_until: The time until which its ticket exists; None if it ends now.
+        """
 
         def leave(old: Ticket | None) -> Ticket | None:
             if old is None:
@@ -218,8 +224,16 @@ class Tickets:
     ) -> tuple[Ticket, ...]:
         """Decide these tickets.
 
-        Raises ``NotPending``, and decides none, if one does not exist or was decided; ``ended`` has
-        further reasons.
+        Args:
+            ids: The ids of the tickets.
+            answer: The decision.
+            ended: The ends of requests that are known in this process.
+
+        Returns:
+            The decided tickets.
+
+        Raises:
+            NotPending: One of them does not exist or was decided; then none is decided.
         """
         ended = EndedRequests() if ended is None else ended
         waiting = {one.id: one for one in self.pending()}
@@ -235,7 +249,14 @@ class Tickets:
     def not_pending(
         self, missing: tuple[str, ...], wanted: int, ended: EndedRequests, decided: int = 0
     ) -> NotPending:
-        """Return the error for ``missing`` of ``wanted`` ids; any process may have decided them."""
+        """Return the error for tickets that are not pending; any process may have decided them.
+
+        Args:
+            missing: The ids that are not pending.
+            wanted: The number of tickets to decide.
+            ended: The ends of requests that are known in this process.
+            decided: The number of tickets that were decided.
+        """
         for one in self.decided():
             by = None if one.answer is None else one.answer.by
             ended.note(one.id, "decided", by)

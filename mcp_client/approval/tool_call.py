@@ -414,13 +414,13 @@ class ToolCall(ApprovalRequest):
         """
         from ..connection.call_options import frozen_tag
 
-        said = {
+        stated = {
             "readOnlyHint": read_only,
             "destructiveHint": destructive,
             "idempotentHint": idempotent,
             "openWorldHint": open_world,
         }
-        hints = {name: value for name, value in said.items() if value is not None}
+        hints = {name: value for name, value in stated.items() if value is not None}
         if script is not None and not isinstance(script, Script):
             what = type(script).__name__
             raise ConfigError(f"ToolCall.example(): the script is a {what}: give a Script")

@@ -157,7 +157,7 @@ class Binding:
                 bound[name] = await _value_of(name, value, call, gate) if is_function else value
         return canonical_of(arguments | {name: bound[name] for name in tool.bound})
 
-    def kept(self, call: BoundCall, edited: ToolCall) -> ToolCall:
+    def restored(self, call: BoundCall, edited: ToolCall) -> ToolCall:
         """Return an approver's call with the bound arguments added, and a finding of that."""
         tool, bound = edited.tool, call.bound or {}
         arguments = json.loads(edited.arguments_json)

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NewType, overload
+from typing import TYPE_CHECKING, Any, NewType
 
 import anyio
 
@@ -127,15 +127,22 @@ class Caller:
         origin: CallOrigin = "host",
         script: Script | None = None,
     ) -> CallState:
-        """Return a call with these options, or else the session's. Raises ``ConfigError``."""
-        arguments = {} if arguments is None else arguments
-        spec = CallSpec(
-            name, arguments, origin, script, self._timeouts, self.validation.results, self._retry
-        )
+        """Return a call with these options, or else the session's.
+
+        Args:
+            name: The name of the tool.
+            arguments: The arguments; None for none.
+            options: The options of ``call_tool``.
+            origin: The kind of caller.
+            script: The script that makes the call.
+
+        Raises:
+            ConfigError: An option is wrong.
+        """
+        arguments, strictness = {} if arguments is None else arguments, self.validation.results
+        spec = CallSpec(name, arguments, origin, script, self._timeouts, strictness, self._retry)
         if options:
-            own: dict[str, Any] = {
-                key: value for key, value in options.items() if value is not None
-            }
+            own: dict[str, Any] = {name: one for name, one in options.items() if one is not None}
             own["timeouts"] = check_call_options(options, self._timeouts)
             own.pop("timeout", None)
             if "tag" in own:
@@ -146,17 +153,8 @@ class Caller:
             observe(call, self, self._audit, self._state)
         return call
 
-    @overload
-    def run(self, call: CallState) -> Coroutine[Any, Any, ToolResult]: ...
-
-    @overload
-    def run(
-        self, call: CallState, *, hands_over: Literal[True]
-    ) -> Coroutine[Any, Any, Outcome]: ...
-
-    def run(self, call: CallState, *, hands_over: bool = False) -> Coroutine[Any, Any, Outcome]:
-        """Make a call: one or more attempts. ``hands_over`` returns its task instead of waiting."""
-        call.hands_over = hands_over
+    def run(self, call: CallState) -> Coroutine[Any, Any, Any]:
+        """Make a call: one or more attempts. Returns its result, or else what it hands over."""
         token = call.spec.cancel
         return self._run(call) if token is None else self._run_until_cancelled(call, token)
 
@@ -183,7 +181,8 @@ class Caller:
             try:
                 return await self._attempt(call)
             except McpError as error:
-                pause = self._pause_before_next(call, error)
+                outdated = call.may_repeat and was_out_of_date(error, self._connection, self._tools)
+                pause = call.next_attempt(error, outdated)
                 if pause is None:
                     raise
             await anyio.sleep(pause)
@@ -487,11 +486,6 @@ class Caller:
     def _cancelled(self, call: CallState, token: CancelToken) -> McpError:
         sent = call.may_have_run or bool(call.traffic and call.traffic.sent)
         return token._error(self._server, call.spec.name, sent, call.follows)
-
-    def _pause_before_next(self, call: CallState, error: McpError) -> float | None:
-        """Return the seconds until the next attempt, or None if this was the last."""
-        outdated = call.may_repeat and was_out_of_date(error, self._connection, self._tools)
-        return call.next_attempt(error, outdated)
 
     def _new_id(self) -> str:
         return f"{self._origin}-{next(self._numbers)}"

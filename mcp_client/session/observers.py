@@ -181,7 +181,7 @@ class _BoundArguments(Observer):
         return replace(frozen, arguments_json=text)
 
     def editing(self, call: CallState, edited: ToolCall) -> ToolCall:
-        return self._binding.kept(call, edited)
+        return self._binding.restored(call, edited)
 
 
 class Traced(Observer):
@@ -209,7 +209,14 @@ class Traced(Observer):
 
 
 def observe(call: CallState, maker: Maker, audit: SessionAudit | None, state: State | None) -> None:
-    """Add the observers that ``call`` has besides those of every call, in order."""
+    """Add the observers that ``call`` has besides those of every call, in order.
+
+    Args:
+        call: The call.
+        maker: The maker of the session's calls.
+        audit: The audit of the session, if there is one.
+        state: The state of the session, if there is one.
+    """
     spec, others = call.spec, call.observers
     if isinstance(spec.on_progress, CallSteps):
         others = (*others, Stepped(spec.on_progress))

@@ -205,7 +205,9 @@ class Session(FactsOfSession, LibraryOfSession):
             BrokenPromise: The response is unusable: ``ProtocolViolation`` or ``InvalidResult``.
             ConfigError: An option is wrong.
         """
-        return await self._caller.run(self._caller.begin(name, arguments, options))
+        call = self._caller.begin(name, arguments, options)
+        result: ToolResult = await self._caller.run(call)
+        return result
 
     # ------------------------------------------------------------- views of tools
 

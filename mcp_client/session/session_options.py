@@ -109,7 +109,16 @@ class Stores:
 def stores_in(state: Any, pins: Any, audit: Any, server: object = None) -> Stores:
     """Return the places where the options of ``connect`` and ``Host`` store data.
 
-    The tokens of an ``OAuth()`` without ``store=`` are stored in the state. Raises ``ConfigError``.
+    The tokens of an ``OAuth()`` without ``store=`` are stored in the state.
+
+    Args:
+        state: The option ``state``.
+        pins: The option ``pins``.
+        audit: The option ``audit``.
+        server: The server, or None for several.
+
+    Raises:
+        ConfigError: An option is wrong.
     """
     decisions: Decisions | None = None
     if state is not None:

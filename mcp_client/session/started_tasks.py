@@ -44,7 +44,7 @@ from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
 from .call import Caller
-from .call_state import StartedCall
+from .call_state import Outcome, StartedCall
 from .session_options import Setup
 from .tool_validation import ToolValidation
 
@@ -117,7 +117,7 @@ class Handover:
         if ttl is not None and not 0 < ttl <= _MAX_TTL_SECONDS:
             raise ConfigError(f"ttl={ttl!r}: give seconds, more than 0 and at most a year")
         call = self._caller.begin(name, arguments, options)
-        call.ttl = ttl
+        call.ttl, call.hands_over = ttl, True
         if call.keyed is not None:
             raise ConfigError(
                 "start_tool() has no option idempotency_key: a task outlives its call. "
@@ -126,7 +126,7 @@ class Handover:
         await self._ledger.prepare()
         transport, salt = self._connection.transport, os.urandom(16)
         authorization = await authorization_of(transport, salt)
-        outcome = await self._caller.run(call, hands_over=True)
+        outcome: Outcome = await self._caller.run(call)
         run, tool, spec = call.run, call.attempt.plan.tool, call.spec
         saved = SavedTask.of(
             transport,
