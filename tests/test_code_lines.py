@@ -18,7 +18,7 @@ CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
     "adapters": 4196,  # instructions of servers; official: a session in the shape of the official S
-    "approval": 4299,  # the files of a skill; `quick`; misspelt options; longer names
+    "approval": 4301,  # the files of a skill; `quick`; misspelt options; longer names
     "audit": 3091,  # arguments are left out if the tool is not known; appends in one coroutine
     "auth": 4091,  # options as in approval; longer errors
     "catalog": 4202,  # options as in approval; the meta of lists
@@ -35,7 +35,7 @@ CODE_LINES = {
     "protocol": 2823,  # the newest revision of one era; a frame is freed before its values
     "runtime": 3752,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1065,  # options as in approval
-    "session": 2858,  # the log of a server came from "handlers"; calls wait their turn
+    "session": 2849,  # the log of a server came from "handlers"; calls wait their turn
     "state": 1157,  # the rows of the journal have a type; FileState in a file of its own
     "stubs": 190,
     "sync": 339,  # one import more, of "config"; session_id, server_response

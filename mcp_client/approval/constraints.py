@@ -16,10 +16,10 @@ be met:
 - ``min``, ``max``: the value is a number that is not below, or not above.
 
 The result is true, false or undecided. It is undecided if a server might parse the value as the
-expected one: if the value has another type (``"true"`` for ``true``, 1 for ``"1"``), if it is a
-number that 64-bit floats cannot distinguish from it, or if it is missing. With ``*`` the result is
-true if every element of a non-empty array meets the conditions, false if no element does, and
-otherwise undecided.
+expected one. That is possible if the value is missing, or has another type: ``"true"`` for
+``true``, 1 for ``"1"``. It is also possible for two numbers that 64-bit floats cannot distinguish.
+With ``*`` the result is true if every element of a non-empty array meets the conditions, false if
+no element does, and otherwise undecided.
 """
 
 from __future__ import annotations

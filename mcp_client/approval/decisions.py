@@ -11,18 +11,19 @@ An approval with ``remember="session"`` is stored by the session (``session.deci
 - of the same server, by the host's name for it and by its command or address (never by what the
   server reports about itself),
 - with the same fingerprint (a tool's definition, a skill's files, everything that is shown of a
-  start) and the same trust: if either changes, approval is requested again, and the new decision
-  replaces the old one,
-- with an equal ``context``, the host's identifier of the caller, and of the same ``origin``: an
-  approval for the host's own calls does not cover those of a view, and the reverse,
+  start) and the same trust,
+- with an equal ``context``, the host's identifier of the caller,
+- of the same ``origin``: an approval for the host's own calls does not cover those of a view, and
+  the reverse,
 - with arguments that match ``where``, or with exactly the same arguments and ``_meta`` if the
   approval is for these only,
 - without findings that were absent at the time of the approval; drift from the ``pins`` is one.
 
-A denial is never remembered. If one process revokes a decision, the other processes do not use it
-from their next request on. The file is readable by its owner only (0600): see
-``runtime.json_file``. Data that may contain a secret (arguments, a command line, a URL's path and
-query) is stored only as a digest keyed with the store's own key. Tickets are the exception, because
+If a fingerprint or the trust changes, approval is requested again, and the new decision replaces
+the old one. A denial is never remembered. If one process revokes a decision, the other processes do
+not use it from their next request on. The file is readable by its owner only (0600): see
+``runtime.json_file``. Arguments, a command line, and a URL's path and query may contain a secret.
+They are stored only as a digest keyed with the store's own key. Tickets are the exception, because
 people have to see the pending requests: see ``tickets``.
 """
 

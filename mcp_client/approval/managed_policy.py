@@ -11,8 +11,8 @@ outcome = "deny"
 tool = "delete_*"
 ```
 
-``approval.start_patterns`` documents the patterns. If the file has an unknown key or any other
-error, nothing is started or connected to: a policy that is not understood cannot be enforced.
+``approval.start_patterns`` documents the patterns. A policy that is not understood cannot be
+enforced. So if the file has an unknown key or any other error, nothing is started or connected to.
 
 The command line and ``Host.from_config`` apply the policy of the machine by themselves. A host's
 own program passes ``Host(policy=ManagedPolicy.system())``, and decides for servers in its own
@@ -24,7 +24,7 @@ the host can allow, but its hook or a remembered approval can.
 The file must belong to root. It and every directory above it must be writable by root only, and
 must not be a link. Its path is fixed. On Windows it is in the directory of all users' data,
 according to the system; its owner follows from that directory and is not checked. A policy
-restricts users of this program. It does not stop a user who runs other programs: they can start a
+restricts users of this program. It does not stop a user who runs other programs. These can start a
 server without it, or give a process another view of the file system.
 """
 

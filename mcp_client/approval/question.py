@@ -92,7 +92,7 @@ class Questions:
 class _Alarm:
     """The timer for all open questions of a gate in one event loop.
 
-    On asyncio, each scope of anyio's sets a timer of its own, which takes an eighth of a call (the
+    On asyncio, each scope of anyio's sets a timer of its own. That takes an eighth of a call (the
     row "a call with an async approval hook"). Scopes of ``kind`` have a deadline and no timer.
     """
 

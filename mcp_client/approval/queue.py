@@ -13,7 +13,7 @@ or queue are closed, or ``Timeouts(approval=...)`` expires. A call is decided on
 decision raises ``NotPending``, a ``LookupError``. The same applies to skills, starts of servers
 (``confirm=queue``) and uses of the host's model (``sampling_approval=queue``).
 
-An approval remains valid if the server was restarted in the meantime: the call is sent on the new
+An approval remains valid if the server was restarted in the meantime. The call is sent on the new
 connection if the definition of the tool and the arguments are the same.
 
 If a call cannot stay open for so long, or its process may end, give the queue a store:
@@ -33,9 +33,9 @@ any process that has the store. ``wait`` is the number of seconds a call waits b
 used up when the call passes the queue, even if the call then fails.
 
 ``Toolset.run`` raises one ``CallPending`` for all waiting calls of a model's response. The results
-of the others are stored in the ``state`` of the session or host, or beside this queue's decisions
-(for a file, in a second file with the suffix ``.paused``), never in the exception. Do not run the
-response again: ``kit.resume(session, error.paused)`` continues it, in any such process.
+of the others are never in the exception. They are stored in the ``state`` of the session or host,
+or beside this queue's decisions: for a file, in a second file with the suffix ``.paused``. Do not
+run the response again: ``kit.resume(session, error.paused)`` continues it, in any such process.
 """
 
 from __future__ import annotations

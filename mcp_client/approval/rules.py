@@ -18,8 +18,8 @@ if all of its conditions are met:
   rule without it applies to tool calls.
 - ``server`` and ``tool`` are globs over the host's name for the server and the tool's own name:
   ``*``, ``?``, ``[abc]``; upper and lower case differ. ``subject`` is a glob over the subject of
-  other requests: the URI of a skill, the command line or the URL of a server to start, the model
-  that is requested. ``fingerprint`` is that of one definition of a tool, of the files of a skill,
+  other requests: the URI of a skill, the command line or URL of a server, the requested model.
+  ``fingerprint`` is that of one definition of a tool, of the files of a skill,
   of a server to start. A glob also allows tools that the server adds later, and a skill once it has
   changed. To prevent that, allow by ``fingerprint``, or connect with ``pins``, which report new
   tools as findings.
@@ -28,8 +28,8 @@ if all of its conditions are met:
 - ``arguments`` are constraints (see ``constraints``) on the arguments that will be sent, ``meta``
   on the caller's ``_meta``.
 - ``context`` is equal to the request's, the host's identifier of the caller.
-- ``origin`` is the request's: "host" for the host's own requests, "app" for those of a tool's view,
-  which is code of the server, "code" for those of a model's script; "any" for all of them. Without
+- ``origin`` is the request's: "host" for the host's own requests, "code" for those of a model's
+  script, "any" for all. "app" is for those of a tool's view, which is code of the server. Without
   it, an allow rule applies to requests of the host, as remembered approvals do; any other rule
   applies to all.
 - ``findings`` are kinds of ``Finding``, ``("not_pinned", "odd_name")``. An allow rule does not
@@ -42,9 +42,9 @@ if all of its conditions are met:
 policy". The rule itself is in ``CallDenied.rule`` and the audit.
 
 An allow rule matches only requests that certainly meet its constraints. A rule that asks or denies
-matches every request that might: also if the argument is missing, if it has another type
-(``{"force": "true"}`` for ``{"/force": {"equals": true}}``), or if only some elements of an array
-meet them. So list the tools of such a rule.
+matches every request that might. The argument may be missing, or have another type
+(``{"force": "true"}`` for ``{"/force": {"equals": true}}``). Or only some elements of an array meet
+the constraints. So list the tools of such a rule.
 
 Rules do not know what a tool does with its arguments, and nothing of file paths: ``/srv/*``
 matches ``/srv/../etc/passwd``.

@@ -10,17 +10,18 @@ word that contains white space in quotes. **Deny patterns** match more, because 
 be written in other ways:
 
 - The pattern may match from any word on: ``env -i nice npx evil``, ``sh -c npx``.
-- A first word is compared by its file name, by the file that it resolves to through links, without
-  ``.exe`` and the like, and by the name in the pattern that resolves to the same file.
+- A first word is compared by its file name, without ``.exe`` and the like, and by the file that it
+  resolves to through links. A name in the pattern that resolves to the same file matches, too.
 - A command within a word counts, too: after a shell's ``-c``, after ``env -S``, in quotes, in
   parentheses, after ``;``. A URL counts in any place.
 - Upper and lower case are equal. ``npx *`` also matches ``npx`` alone.
 
-A shell command is refused if its commands cannot be determined: unbalanced quotes, a variable or a
-wildcard in place of a command, more than five nested shells. A command that is too long to examine
-is refused as well. Not detected: programs that a script or another program starts, the effect of
-variables, and a copy of a program under another name. To prevent these, list the allowed commands
-by absolute paths, and confine them: a name alone is whatever the PATH of the user resolves to.
+A shell command is refused if its commands cannot be determined. Examples are unbalanced quotes, a
+variable or a wildcard in place of a command, and more than five nested shells. A command that is
+too long to examine is refused as well. Not detected: programs that a script or another program
+starts, the effect of variables, and a copy of a program under another name. To prevent these, list
+the allowed commands by absolute paths, and confine them. A name alone is whatever the PATH of the
+user resolves to.
 """
 
 from __future__ import annotations

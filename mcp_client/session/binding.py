@@ -11,9 +11,9 @@ None. It is called once for each call, before approval is requested, within ``Ti
 seconds. A call that is repeated because it waited for approval (``CallPending``) calls the function
 again. The approval covers the value, so return the same value for the same context.
 
-Bound arguments are removed from ``Tool.input_schema`` (``Tool.bound`` lists them) and added to the
-call before it is frozen: rules, approver and audit see the call as it is sent. Only the host sets
-them:
+Bound arguments are removed from ``Tool.input_schema``; ``Tool.bound`` lists them. They are added to
+the call before it is frozen, so rules, approver and audit see the call as it is sent. Only the host
+sets them:
 
 - A call that contains a bound argument raises ``InvalidArguments``, and nothing is sent, even if
   the tool does not declare it.

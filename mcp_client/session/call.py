@@ -154,7 +154,7 @@ class Caller:
         return call
 
     def run(self, call: CallState) -> Coroutine[Any, Any, Any]:
-        """Make a call: one or more attempts. Returns its result, or else what it hands over."""
+        """Make a call: one or more attempts. Returns its result, or its ``StartedCall``."""
         token = call.spec.cancel
         return self._run(call) if token is None else self._run_until_cancelled(call, token)
 

@@ -1,8 +1,8 @@
 """The state of one call while it is made.
 
-The options of ``call_tool``, the facts found so far, the definition and connection in force, and
-the methods that observers of a call override (see ``observers``). ``StartedCall`` is the end of one
-that became a task.
+That is the options of ``call_tool``, the facts found so far, and the definition and connection in
+force. Observers of a call override the methods of ``Observer`` (see ``observers``). ``StartedCall``
+is the end of a call that became a task.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ No call that may have run is repeated. The entry under the key decides:
   idempotent, as a trusted server declares, or if ``Retry(safe=True)`` permits it
 - settled: the outcome is returned, and validated as any result is
 
-A call is settled when the server responded: with a result, including that of a failed tool; with a
-response that breaks a schema or the specification; or with a JSON-RPC error. Errors that state that
+A call is settled when the server responded. The response is a result, including that of a failed
+tool; one that breaks a schema or the specification; or a JSON-RPC error. Errors that state that
 nothing was run and that a retry may succeed do not settle it. If nothing reached the server, the
 key is free again: the call was refused, cancelled in time or could not be sent. Everything else
 leaves the call unsettled, because it may have run.

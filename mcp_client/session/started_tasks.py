@@ -1,9 +1,9 @@
 """``start_tool`` and ``resume_task``: tasks that are returned instead of awaited, or saved.
 
 The call that became a task was approved once and has one audit entry. The session that observes the
-end closes the entry: the session that made the call (``StartedCall``), or one that resumed the
-task, perhaps in another process (``ResumedCall``). Both validate the result by the definition that
-was approved. If several sessions observe the end, the first of them closes the entry
+end closes the entry. That is the session that made the call (``StartedCall``), or one that resumed
+the task, perhaps in another process (``ResumedCall``). Both validate the result by the definition
+that was approved. If several sessions observe the end, the first of them closes the entry
 (``TaskLedger``).
 
 A saved task (``SavedTask``) identifies the task, its server and its authorization, as a private
