@@ -10,9 +10,8 @@
     entry_members.py       the members of the records of each kind
     sinks.py               a file, or a function of the host, as a place for records
     otel_log.py            the logs of OpenTelemetry as a place for records
-    redacted_arguments.py  the arguments as records and spans may show them
+    redacted_content.py    the content of calls as records, spans and recordings may show it
     redaction.py           the parts that a record may show: no secrets, within bounds
-    recording_redaction.py the redaction of the record of a whole session
     secret_text.py         the places of secrets in a text
     schema_marks.py        the arguments that a tool's schema marks as secret
     log_file.py            the file, to which lines are only added

@@ -51,7 +51,7 @@ from ..catalog.finding import Finding
 from ..catalog.tool import Tool
 from ..connection.rpc import Traffic
 from .hash_chain import now
-from .redacted_arguments import (
+from .redacted_content import (
     MAX_ARGUMENTS_CHARS,
     are_shown,
     differing_paths,

@@ -28,7 +28,7 @@ from .sinks import AuditSink, place_of, sink_of
 if TYPE_CHECKING:
     from ..runtime.storage import Storage
     from .database_log import DatabaseLog
-    from .redacted_arguments import SpanContent
+    from .redacted_content import SpanContent
 
 __all__ = ["Audit", "AuditTo", "OnAuditFailure", "RedactionFunction", "redaction_of"]
 __all__ += ["verify_audit"]
@@ -107,7 +107,7 @@ class Audit:
         """Return what spans show of calls, without ``secrets``; None if they show nothing."""
         if not self.trace_content:
             return None
-        from .redacted_arguments import SpanContent
+        from .redacted_content import SpanContent
 
         return SpanContent(redaction_of(self.redaction), secrets)
 

@@ -243,7 +243,7 @@ def _handlers(handlers: Any) -> Handlers:
 
 def _recording(server: Recording) -> Transport:
     from ..audit.options import redaction_of
-    from ..audit.recording_redaction import SessionRecord
+    from ..audit.redacted_content import SessionRecord
     from ..transports.recording import Recorder, RecordingTransport
 
     redact = SessionRecord(redaction_of(server.redaction))

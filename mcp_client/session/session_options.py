@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..approval.tool_call import Script
     from ..audit import Audit
     from ..audit.record import SessionAudit
-    from ..audit.redacted_arguments import SpanContent
+    from ..audit.redacted_content import SpanContent
     from ..catalog.call_values import ToolResult
     from ..catalog.pins import Pins
     from ..catalog.tools import Trust

@@ -1,7 +1,7 @@
 """A transport that records the messages of another: ``Recording(server, path)``.
 
 A record is a file of JSON lines. The first names the format; each other one is a message, in the
-order it passed, with ``[redacted]`` for each secret (``mcp_client.audit.recording_redaction``
+order it passed, with ``[redacted]`` for each secret (``mcp_client.audit.redacted_content``
 defines them):
 
 - ``{"request": 3, "method": ..., "params": ..., "secrets": [1, 1, 2]}``: a request of the client.

@@ -43,7 +43,7 @@ from mcp_client.audit import Audit, Redaction, verify_audit
 from mcp_client.audit.entry import AuditEntry
 from mcp_client.audit.entry_members import About
 from mcp_client.audit.record import SessionAudit
-from mcp_client.audit.redacted_arguments import MAX_ARGUMENTS_CHARS
+from mcp_client.audit.redacted_content import MAX_ARGUMENTS_CHARS
 from mcp_client.errors import (
     CallCancelled,
     CallWithdrawn,

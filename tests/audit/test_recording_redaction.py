@@ -12,7 +12,7 @@ import pytest
 
 from mcp_client import Handlers, MemoryServer, allow_all, connect
 from mcp_client.audit import Redaction
-from mcp_client.audit.recording_redaction import SessionRecord
+from mcp_client.audit.redacted_content import SessionRecord
 from mcp_client.errors import McpError
 from mcp_client.handlers import Accept
 from mcp_client.testing import Recording, ReplayServer
