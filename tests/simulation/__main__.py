@@ -14,7 +14,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from .life import Options, live
+from .life import Options, live, lives
 from .shrink import shrink
 
 _SHOWN = 20
@@ -50,11 +50,10 @@ def show(seed: int, options: Options, steps: int | None = None) -> int:
 def batch(options: Options, seeds: range) -> tuple[Counter[str], dict[int, list[str]]]:
     """Live these: what happened, and what was broken in which."""
     happened, wrong = Counter[str](), {}
-    for seed in seeds:
-        world = live(seed, options)
-        happened += world.happened
-        if world.wrong:
-            wrong[seed] = world.wrong
+    for seed, found, broken in lives(seeds, options):
+        happened.update(found)
+        if broken:
+            wrong[seed] = broken
     return happened, wrong
 
 

@@ -7,7 +7,9 @@ callable again. A client may be killed: another goes on with its storage.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -28,13 +30,15 @@ from .storage import Disk, SimState, process
 from .wires import Pipes, memory
 from .world import World, faults
 
-__all__ = ["Options", "live"]
+__all__ = ["Options", "live", "lives"]
 
 faults("client is killed", "session is closed early", "list is refreshed", "host reconnects")
 faults("host replaces a server", "audit fails")
 WIRES = ("memory", "stdio", "http", "http")
 CONNECT_ATTEMPTS = 6
 CLOSE_SECONDS = 60.0
+_COLLECTED = 10
+"""After so many lives, what is left of them is collected."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,29 @@ def live(seed: int, options: Options = Options()) -> World:
         run(world, options.backend or world.draw("backend", BACKENDS), life.run)
         life.pipes.forget()
     return world
+
+
+def lives(
+    seeds: Iterable[int], options: Options = Options()
+) -> Iterator[tuple[int, Counter[str], list[str]]]:
+    """Live many lives: each seed, what happened, and what was broken.
+
+    Garbage is collected when nothing of a life is referenced any more, which takes a tenth of the
+    time that Python's own pace takes.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        for number, seed in enumerate(seeds, 1):
+            world = live(seed, options)
+            happened, wrong = world.happened, world.wrong
+            del world
+            if number % _COLLECTED == 0:
+                gc.collect(1)  # what is older is none of theirs
+            yield seed, happened, wrong
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Life:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio  # noqa: TID251 - its loop is replaced
 import gc
 import heapq
-import itertools
 import logging
 import math
 import os
@@ -30,13 +29,12 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from importlib import import_module
 from typing import Any
-from unittest import mock
 
 import anyio
 import anyio.to_thread
 import trio
 from trio._core import _run as trio_run
-from trio.testing import MockClock
+from trio._core._mock_clock import MockClock
 
 import mcp_client
 from mcp_client.catalog import call_values
@@ -48,7 +46,7 @@ from mcp_client.validation import checker, engine
 
 from .world import World
 
-__all__ = ["BACKENDS", "Hung", "own_task", "run", "spawn"]
+__all__ = ["BACKENDS", "Hung", "own_task", "replace", "run", "spawn"]
 
 BACKENDS = ("trio", "asyncio")
 EPOCH = 1_800_000_000.0
@@ -73,6 +71,8 @@ _ESCAPES = (
 )
 _CODE = re.compile(r"\.(py|pyc|so|pyd)(\.\d+)?$|\.dist-info/|^<.*>$")
 """What an import reads and writes, and what a traceback looks for: ``<unknown>`` is no file."""
+_UNUSED = re.compile(r"windows|-|__|\.(auth|cli|desk|sandbox|stubs)(\.|$)|postgres|database_log")
+"""Modules of the package that no life imports: what they need takes a third of the time."""
 _world: World | None = None
 
 
@@ -113,22 +113,43 @@ def own_task(calling: Coroutine[Any, Any, Any]) -> Any:
 # ------------------------------------------------------------------------ trio
 
 
-def _run_trio(world: World, life: Callable[[], Awaitable[None]]) -> None:
-    clock = MockClock(autojump_threshold=0)
-    clock._real_clock = lambda: 0.0
-    steps, sleep_time = itertools.count(1), clock.deadline_to_sleep_time
+def _clock() -> Any:
+    """Return a clock that jumps to the next deadline when no task can run."""
+    clock: Any = MockClock(autojump_threshold=0)
+    now, turns = 0.0, 0
 
-    def turn(deadline: float) -> float:
-        if next(steps) > MOST_STEPS:
+    def current_time() -> float:
+        return now
+
+    def deadline_to_sleep_time(deadline: float) -> float:
+        nonlocal turns
+        turns += 1
+        if turns > MOST_STEPS:
             raise Hung(f"more than {MOST_STEPS:,} turns of the event loop")
-        return sleep_time(deadline)
+        return math.inf if deadline > now else 0.0
 
-    def jump(seconds: float) -> None:  # which may be too few to make a difference
-        now = clock._virtual_base
-        clock._virtual_base = max(now + seconds, math.nextafter(now, math.inf))
+    def jump() -> None:
+        nonlocal now
+        deadline = trio_run.GLOBAL_RUN_CONTEXT.runner.deadlines.next_deadline()
+        if now < deadline < math.inf:  # the difference may be too small to be added
+            now = max(now + (deadline - now), math.nextafter(now, math.inf))
 
-    clock.deadline_to_sleep_time = turn  # type: ignore[method-assign]
-    clock.jump = jump  # type: ignore[method-assign]
+    clock.current_time = current_time
+    clock.deadline_to_sleep_time = deadline_to_sleep_time
+    clock._autojump = jump
+    return clock
+
+
+class _Events(trio_run.TheIOManager):  # type: ignore[misc, name-defined]
+    """Nothing real ever happens, but for what wakes the event loop itself."""
+
+    def get_events(self, timeout: float) -> Any:
+        is_woken = trio_run.GLOBAL_RUN_CONTEXT.runner.entry_queue.size()
+        return super().get_events(0) if is_woken else []
+
+
+def _run_trio(world: World, life: Callable[[], Awaitable[None]]) -> None:
+    clock = _clock()
     world.now = clock.current_time
     trio_run._r.seed(world.seed)
 
@@ -189,7 +210,9 @@ class _Timer(asyncio.TimerHandle):
     _when: float
 
     def __lt__(self, other: Any) -> bool:
-        return bool((self._when, self.tie) < (other._when, other.tie))
+        if self._when == other._when:
+            return bool(self.tie < other.tie)
+        return bool(self._when < other._when)
 
 
 class _Loop(asyncio.SelectorEventLoop):
@@ -260,6 +283,12 @@ async def _end(world: World) -> None:
         check()
 
 
+def replace(stack: ExitStack, where: Any, name: str, value: Any) -> None:
+    """Replace what a module or a class has under ``name`` until ``stack`` is closed."""
+    stack.callback(setattr, where, name, vars(where)[name])
+    setattr(where, name, value)
+
+
 @contextmanager
 def _simulated(world: World) -> Iterator[None]:
     """Let time, chance and threads be the world's own."""
@@ -285,23 +314,27 @@ def _simulated(world: World) -> Iterator[None]:
             (os, "urandom", rng.randbytes),
             (random, "_urandom", rng.randbytes),
             (trio_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True),
+            (trio_run, "TheIOManager", _Events),
             (anyio.to_thread, "run_sync", _thread_of(world)),
             (callbacks, "in_daemon_thread", _daemon_thread_of(world)),
         ):
-            stack.enter_context(mock.patch.object(where, name, value))
+            replace(stack, where, name, value)
         handler = _Records(world)
         logger = logging.getLogger("mcp_client")
         level, propagates = logger.level, logger.propagate
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)
         logger.propagate = False
-        enabled = gc.isenabled()
+        enabled, modules = gc.isenabled(), sys.modules.keys() | ()
         gc.disable()
         _world = world
         try:
             yield
         finally:
             _world = None
+            late = sorted(name for name in sys.modules.keys() - modules if "mcp_client" in name)
+            if late:
+                world.fail(f"modules were first imported in a life, see _UNUSED: {late}")
             logger.removeHandler(handler)
             logger.setLevel(level)
             logger.propagate = propagates
@@ -380,7 +413,7 @@ def _watch_for_escapes(event: str, args: tuple[Any, ...]) -> None:
 sys.addaudithook(_watch_for_escapes)
 for _module in pkgutil.walk_packages(mcp_client.__path__, "mcp_client."):
     # One that is first imported in a life would keep its clocks.
-    if "windows" not in _module.name and "-" not in _module.name and "__" not in _module.name:
+    if not _UNUSED.search(_module.name):
         with suppress(ImportError):
             import_module(_module.name)
 engine.load()  # jsonschema reads its files when it is first used

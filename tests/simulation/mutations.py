@@ -205,10 +205,9 @@ class _Finder(importlib.abc.MetaPathFinder):
 def notice(name: str, first: int, most: int) -> int:
     """Live with the mistake until it is noticed. To be called before the package is imported."""
     sys.meta_path.insert(0, _Finder(MUTATIONS[name]))
-    from .life import live
+    from .life import lives
 
-    for seed in range(first, first + most):
-        wrong = live(seed).wrong
+    for seed, _, wrong in lives(range(first, first + most)):
         if wrong:
             print(f"{seed - first + 1} {wrong[0]}")
             return 0

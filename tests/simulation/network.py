@@ -11,7 +11,6 @@ import json
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
-from unittest import mock
 
 import anyio
 import h11
@@ -21,7 +20,7 @@ from mcp_client import HttpServer
 from mcp_client.runtime.event_loop import LoopEvent
 from mcp_client.transports import http_client, http_pool
 
-from .loops import spawn
+from .loops import replace, spawn
 from .servers import SimServer
 from .wires import PIECES, Line, Pipe, Told
 from .world import World, faults
@@ -45,8 +44,8 @@ class Network:
         self.links: list[Link] = []
 
     def install(self, stack: ExitStack) -> None:
-        stack.enter_context(mock.patch.object(http_pool, "dial", self.dial))
-        stack.enter_context(mock.patch.object(http_client, "proxy_for", return_value=None))
+        replace(stack, http_pool, "dial", self.dial)
+        replace(stack, http_client, "proxy_for", lambda url: None)
 
     def http(self, client: str, server: SimServer) -> HttpServer:
         host = f"{client}-{server.name}".lower()

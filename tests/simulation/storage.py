@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeVar
-from unittest import mock
 
 import anyio
 import anyio.to_thread
@@ -24,7 +23,7 @@ from mcp_client.runtime.storage import Change, MemoryStorage, Object
 from mcp_client.state import lease
 from mcp_client.state.state import State
 
-from .loops import spawn
+from .loops import replace, spawn
 from .world import World, faults
 
 __all__ = ["Disk", "SimState", "process"]
@@ -45,12 +44,10 @@ class Disk(MemoryStorage):
     def install(self, stack: ExitStack) -> None:
         world = self._world
         for where in (lease, tickets):
-            stack.enter_context(mock.patch.object(where, "process_id", process.get))
-            stack.enter_context(
-                mock.patch.object(where, "is_alive", lambda name: name not in world.dead)
-            )
+            replace(stack, where, "process_id", process.get)
+            replace(stack, where, "is_alive", lambda name: name not in world.dead)
         begin = lambda mine: _begin(world, mine)  # noqa: E731 - partials do not bind
-        stack.enter_context(mock.patch.object(lease.Lease, "_start", begin))
+        replace(stack, lease.Lease, "_start", begin)
         world.checks.append(self._no_claim_is_left)
 
     def _no_claim_is_left(self) -> None:
@@ -93,10 +90,14 @@ class SimState(State):
         return self._disk.stamp(kind)
 
 
+class _Thread:
+    def join(self, seconds: float) -> None: ...
+
+
 def _begin(world: World, mine: Any) -> None:
     """What ``Lease._start`` does, without a thread: called with the lock held."""
     if mine._thread is None and (mine._storage.waits or mine._left):
-        mine._closing, mine._thread = False, mock.Mock()
+        mine._closing, mine._thread = False, _Thread()
         spawn(world, partial(_renew, mine))
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from mcp_client import errors
 
-from .life import Options, live
+from .life import Options, live, lives
 from .mutations import MUTATIONS
 from .observer import DENIALS
 from .world import FAULTS
@@ -82,8 +82,8 @@ def test_what_was_found_once_is_right(seed: int) -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_every_promise_is_kept_in_each_life(part: int) -> None:
-    wrong = {seed: live(seed).wrong for seed in range(part, LIVES, 4)}
-    assert {seed: what for seed, what in wrong.items() if what} == {}
+    seeds = range(part, LIVES, 4)
+    assert {seed: wrong for seed, _, wrong in lives(seeds) if wrong} == {}
 
 
 def test_each_class_of_errors_is_one_that_happens_or_one_that_cannot() -> None:
@@ -97,11 +97,10 @@ def test_each_class_of_errors_is_one_that_happens_or_one_that_cannot() -> None:
 @pytest.mark.slow
 def test_each_kind_of_fault_error_and_denial_happens_in_some_life() -> None:
     happened, wrong = Counter[str](), dict[int, list[str]]()
-    for seed in range(LIVES, LIVES + MANY):
-        world = live(seed)
-        happened += world.happened
-        if world.wrong:
-            wrong[seed] = world.wrong
+    for seed, found, broken in lives(range(LIVES, LIVES + MANY)):
+        happened.update(found)
+        if broken:
+            wrong[seed] = broken
     assert wrong == {}
     sometimes = {
         *(f"fault: {kind}" for kind in FAULTS),

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
-from unittest import mock
 
 import anyio
 
@@ -23,7 +22,7 @@ from mcp_client.processes import loop_process
 from mcp_client.runtime.event_loop import Backend, LoopEvent, current
 from mcp_client.transports import stdio
 
-from .loops import spawn
+from .loops import replace, spawn
 from .servers import SimServer
 from .world import MOMENT, World, faults
 
@@ -294,7 +293,7 @@ class Pipes:
             (loop_process, "exit_code_of", self._exit_code_of),
             (stdio, "new_process", self._new_process),
         ):
-            stack.enter_context(mock.patch.object(where, name, value))
+            replace(stack, where, name, value)
 
     def _new_process(
         self, backend: Backend, stderr: Any, output: Any, over: Any, tree: Any, name: str

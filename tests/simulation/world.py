@@ -73,7 +73,7 @@ class World:
         """Called at the end of the life: they end what the world itself has running."""
         self.checks: list[Callable[[], object]] = []
         """Called when nothing may be left of it."""
-        self._drawn: Counter[str] = Counter()
+        self._drawn: dict[str, int] = {}
         self._key = f"{seed}/".encode()
         most = self.draw("density", _DENSITIES) * 2**64
         self.rates = {
@@ -86,7 +86,7 @@ class World:
 
     def number(self, name: str) -> int:
         """Return the next number drawn under this name, of 64 bits."""
-        count = self._drawn[name]
+        count = self._drawn.get(name, 0)
         self._drawn[name] = count + 1
         text = self._key + f"{name}/{count}".encode()
         return int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
