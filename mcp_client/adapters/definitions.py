@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..catalog.tool import Tool
-from ..protocol.schema_walk import Role, walk
+from ..protocol.json_paths import Role, walk
 from .schema_inlining import inline
 from .schema_merging import Effect, is_of, object_root, type_of_value, types_of
 from .schema_subset import OPTIONAL, Profile, Unsuitable, subset

@@ -26,8 +26,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin
 
-from ..protocol.json_pointer import parse, resolve
-from ..protocol.schema_walk import walk
+from ..protocol.json_paths import parse, resolve, walk
 from ..runtime.safe_text import safe_text
 from ..validation.keyword_shapes import SHAPES, TYPES
 from .portable import is_portable, legal_members

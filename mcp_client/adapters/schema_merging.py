@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, TypeAlias
 
-from ..protocol.json_pointer import pointer
+from ..protocol.json_paths import pointer
 from ..runtime.safe_text import safe_text
 
 __all__ = [

@@ -15,7 +15,7 @@ from ..catalog.call_values import ToolResult
 from ..catalog.tool import Tool
 from ..connection.call_options import CallOptions, check_context
 from ..errors import McpError
-from ..protocol.schema_walk import copy_of
+from ..protocol.json_paths import copy_of
 from ..runtime.limits import Limits
 from .calls import Answer, ModelCall, RawCall, ScriptOutput, explain, unknown_tool
 from .definitions import Definition, Dialect

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..errors import ConfigError
-from ..protocol import json_pointer
+from ..protocol import json_paths as json_pointer
 from ..protocol.canonical_json import FrozenObject, NotJson, canonical_of, frozen, plain
 from ..runtime.safe_text import safe_text
 

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ..errors import ConfigError
-from ..protocol.json_pointer import pointer
+from ..protocol.json_paths import pointer
 from ..runtime.masking import decodings, echoes, texts_of
 from ..runtime.option_names import with_option_names
 from ..runtime.secret_names import KEYS, SecretNames

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..protocol.json_pointer import parse, resolve
+from ..protocol.json_paths import parse, resolve
 
 __all__ = ["applicable", "items", "marked", "members"]
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from ..errors import Advice, AuthError
-from ..protocol.response_headers import Challenge
+from ..protocol.headers import Challenge
 from ..transports.http_client import shown
 from .code_request import (
     AuthorizationRequest,

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import AuthError
-from ..protocol.response_headers import scopes_of
+from ..protocol.headers import scopes_of
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import origin_of, shown
 from .safe_fetch import is_url, refused_url

@@ -26,7 +26,7 @@ from typing import TypeAlias
 import httpx
 
 from ..errors import AuthError, ConfigError
-from ..protocol.response_headers import Challenge, parse_challenges, what_is_wanted
+from ..protocol.headers import Challenge, parse_challenges, what_is_wanted
 from ..runtime.event_loop import current
 from ..runtime.masking import mask, secrets_sent
 from ..runtime.pausable_clock import PausableClock

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import Advice, AuthError, ConfigError
-from ..protocol.response_headers import scopes_of
+from ..protocol.headers import scopes_of
 from ..runtime.safe_text import safe_text
 from ..runtime.urls import is_loopback
 from ..transports.http_client import shown

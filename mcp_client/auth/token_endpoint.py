@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote_plus, urlencode
 
 from ..errors import AuthError
-from ..protocol.response_headers import retry_after_seconds
+from ..protocol.headers import retry_after_seconds
 from ..runtime.masking import mask
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown

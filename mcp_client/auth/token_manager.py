@@ -19,7 +19,7 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from ..errors import AuthError, ConfigError, McpError
-from ..protocol.response_headers import Challenge
+from ..protocol.headers import Challenge
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.session_context import Stats
 from ..transports.http_client import shown

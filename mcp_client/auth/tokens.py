@@ -13,7 +13,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self, TypeVar
 
 from ..errors import AuthError
-from ..protocol.response_headers import scopes_of
+from ..protocol.headers import scopes_of
 from ..runtime.safe_text import safe_text
 from ..runtime.strict_json import read_json_object
 

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
-from ..protocol.json_pointer import parse, pointer, resolve
-from ..protocol.schema_walk import Role, walk
+from ..protocol.json_paths import Role, parse, pointer, resolve, walk
 
 __all__ = ["declared", "without"]
 

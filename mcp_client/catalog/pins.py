@@ -40,7 +40,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..errors import CallDenied, ConfigError
 from ..protocol.canonical_json import keyed
-from ..protocol.schema_walk import copy_of
+from ..protocol.json_paths import copy_of
 from ..runtime.callbacks import in_thread
 from ..runtime.json_file import JsonFile
 from ..runtime.limits import Limits

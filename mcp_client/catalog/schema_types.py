@@ -10,7 +10,7 @@ import keyword
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ..protocol import json_pointer
+from ..protocol import json_paths as json_pointer
 from ..runtime.python_source import ANY, Names, PythonType, quoted, union
 
 __all__ = ["TYPING", "WORDS", "SchemaTypes"]

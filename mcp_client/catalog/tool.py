@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import ConfigError, UnknownTool
 from ..protocol.canonical_json import sha256
 from ..protocol.headers import HeaderParam, header_params_of
-from ..protocol.schema_walk import copy_of
+from ..protocol.json_paths import copy_of
 from ..runtime.frozen import fields_of, frozen_dataclass, json_of, maker_of, show_fields
 from ..runtime.safe_text import safe_text
 from ..validation.usable_schema import UsableSchema, usable_schema

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..catalog.tool import Tool
-from ..protocol import json_pointer
+from ..protocol import json_paths as json_pointer
 from ..runtime.safe_text import close_names, near, safe_text
 from ..runtime.strict_json import read_json
 from .exits import UsageError

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from ..errors import InvalidArguments
-from .json_pointer import escape
+from .json_paths import escape
 
 __all__ = ["NotJson", "canonical", "canonical_of", "digest_with", "frozen", "keyed", "object_of"]
 __all__ += ["plain", "sha256"]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
 
-from .json_pointer import parse, resolve
+from .json_paths import parse, resolve
 
 __all__ = ["Choice", "Form", "FormField", "NotAForm", "Wrong", "form_of"]
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..runtime.strict_json import is_deeper
-from .json_pointer import escape
+from .json_paths import escape
 
 __all__ = [
     "ErrorResponse",

@@ -39,7 +39,7 @@ from ..catalog.bound_schema import declared
 from ..catalog.finding import Finding
 from ..errors import ConfigError, InvalidArguments, McpError
 from ..protocol.canonical_json import NotJson, canonical_of, plain
-from ..protocol.json_pointer import pointer
+from ..protocol.json_paths import pointer
 from ..runtime.callbacks import invoke_hook
 from ..runtime.safe_text import safe_text
 

@@ -13,7 +13,7 @@ from ..catalog.finding import Finding, FindingKind
 from ..catalog.tool import Tool
 from ..errors import Advice, InvalidResult, InvalidSchema
 from ..protocol.canonical_json import sha256
-from ..protocol.json_pointer import escape, parse, resolve
+from ..protocol.json_paths import escape, parse, resolve
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
 from ..validation.checker import Checker, Problem, checker_of

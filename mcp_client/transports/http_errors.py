@@ -30,8 +30,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from ..errors import Advice, AuthError, ConnectError, ConnectionLost, McpError, ServerError
+from ..protocol.headers import Challenge, parse_challenges, what_is_wanted
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, parse
-from ..protocol.response_headers import Challenge, parse_challenges, what_is_wanted
 from ..runtime.safe_text import safe_text
 from .http_options import origin_of, shown
 from .http_response import HttpResponse

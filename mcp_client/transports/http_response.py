@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import anyio
 
 from ..errors import ConnectionLost
+from ..protocol.headers import retry_after_seconds
 from ..protocol.jsonrpc import ErrorResponse, InvalidFrame
-from ..protocol.response_headers import retry_after_seconds
 from ..runtime.limits import Limits
 from ..runtime.masking import mask, mask_json
 from ..runtime.safe_text import safe_text

@@ -31,7 +31,7 @@ from typing import Any
 import anyio
 
 from ..errors import ConfigError
-from ..protocol.json_pointer import pointer
+from ..protocol.json_paths import pointer
 from ..runtime.directory import BINARY, CLOSED_IN_CHILDREN, checked_path
 from ..runtime.option_names import with_option_names
 from .memory import JsonRpcError, MemoryTransport, ServerInProcess

@@ -55,7 +55,7 @@ import anyio
 
 from ..errors import InvalidSchema
 from ..protocol.canonical_json import canonical
-from ..protocol.json_pointer import parse, resolve
+from ..protocol.json_paths import parse, resolve
 from ..runtime.daemon_thread import NoThread, run_in_thread
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
-from ..protocol.json_pointer import escape, parse, resolve
-from ..protocol.schema_walk import copy_of
+from ..protocol.json_paths import copy_of, escape, parse, resolve
 from ..runtime.safe_text import safe_text
 from .ecma_patterns import Untranslatable, translate
 from .keyword_shapes import SHAPES, TYPES

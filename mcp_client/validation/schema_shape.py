@@ -16,8 +16,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocol.json_pointer import parse, resolve
-from ..protocol.schema_walk import Role, walk
+from ..protocol.json_paths import Role, parse, resolve, walk
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
 from .keyword_shapes import SHAPES, TYPES, is_names, is_schema_list, is_type

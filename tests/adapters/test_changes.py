@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from mcp_client.protocol.json_pointer import pointer
+from mcp_client.protocol.json_paths import pointer
 from tests.adapters.zoo import ZOO
 from tests.support.properties import examples
 from tests.support.provider_shapes import ANTHROPIC, CHAT, GEMINI, Provider

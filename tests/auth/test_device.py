@@ -18,7 +18,7 @@ from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.steps import Fetched
 from mcp_client.auth.tokens import Registration
 from mcp_client.errors import AuthError
-from mcp_client.protocol.response_headers import Challenge
+from mcp_client.protocol.headers import Challenge
 from tests.auth.flows import ISSUER, SERVER, World, metadata
 
 pytestmark = pytest.mark.one_backend

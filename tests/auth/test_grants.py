@@ -40,7 +40,7 @@ from mcp_client.auth.steps import AskHost, Flow
 from mcp_client.auth.tokens import Key, Source
 from mcp_client.errors import AuthError
 from mcp_client.extensions.extension import TASKS
-from mcp_client.protocol.response_headers import Challenge
+from mcp_client.protocol.headers import Challenge
 from tests.auth.flows import ISSUER, SERVER, metadata
 from tests.auth.flows import World as Table
 from tests.support.authorization import Grant, World, guarded

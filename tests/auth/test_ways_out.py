@@ -18,7 +18,7 @@ from mcp_client.auth.safe_fetch import FetchPolicy, SafeFetcher, refused_url
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
 from mcp_client.auth.tokens import Key, Registration, Source, Token
 from mcp_client.errors import AuthError
-from mcp_client.protocol.response_headers import Challenge
+from mcp_client.protocol.headers import Challenge
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
 from tests.support.http_server import Reply, Request, serving
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.protocol.json_pointer import escape, parse, pointer, resolve
+from mcp_client.protocol.json_paths import escape, parse, pointer, resolve
 
 # RFC 6901, section 5.
 DOCUMENT: dict[str, Any] = {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.protocol.response_headers import (
+from mcp_client.protocol.headers import (
     Challenge,
     parse_challenges,
     scopes_of,

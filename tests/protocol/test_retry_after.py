@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_client.protocol.response_headers import retry_after_seconds
+from mcp_client.protocol.headers import retry_after_seconds
 
 NOW = 1_700_000_000.0
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.protocol.schema_walk import Role, walk
+from mcp_client.protocol.json_paths import Role, walk
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=2),

@@ -14,7 +14,7 @@ from jsonschema.validators import validator_for
 from mcp_client import Limits
 from mcp_client.errors import InvalidSchema
 from mcp_client.protocol.headers import InvalidHeaderParam, header_params_of
-from mcp_client.protocol.schema_walk import walk
+from mcp_client.protocol.json_paths import walk
 from mcp_client.validation.checker import checker_for
 from mcp_client.validation.schema_shape import listed_schema_fault
 from mcp_client.validation.worker_pool import WorkerPool

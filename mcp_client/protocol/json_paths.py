@@ -1,16 +1,67 @@
-"""The objects and arrays of a JSON Schema, each with its role.
+"""Paths into JSON values: JSON pointers (RFC 6901), and the walk through a JSON Schema.
 
-One walk for all code that examines schemas. It is iterative, so no depth of nesting stops it, and
-it accepts any JSON value. Keywords are those of 2020-12 and draft-07.
+``walk`` returns the objects and arrays of a schema, each with its role. It serves all code that
+examines schemas. It is iterative, so no depth of nesting stops it, and it accepts any JSON value.
+Keywords are those of 2020-12 and draft-07.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any, TypeAlias
 
-__all__ = ["Part", "Role", "copy_of", "walk"]
+__all__ = [
+    "Part",
+    "Role",
+    "copy_of",
+    "escape",
+    "parse",
+    "pointer",
+    "resolve",
+    "walk",
+]
+
+_BAD_ESCAPE = re.compile("~(?![01])")
+
+
+def escape(step: object) -> str:
+    """Return one step of a pointer, with ``~`` and ``/`` escaped."""
+    return str(step).replace("~", "~0").replace("/", "~1")
+
+
+def pointer(steps: Iterable[object]) -> str:
+    """Return the pointer that takes ``steps``: names of members and indices of items."""
+    return "".join([f"/{escape(step)}" for step in steps])
+
+
+def parse(text: str) -> tuple[str, ...]:
+    """Return the steps of a pointer. Raises ``ValueError`` if ``text`` is not one."""
+    if not text:
+        return ()
+    if text[0] != "/":
+        raise ValueError("a JSON pointer is empty or begins with '/'")
+    if "~" not in text:
+        return tuple(text[1:].split("/"))
+    if _BAD_ESCAPE.search(text):
+        raise ValueError("'~' in a JSON pointer is written '~0', and '/' in a name '~1'")
+    steps = text[1:].split("/")
+    return tuple([step.replace("~1", "/").replace("~0", "~") for step in steps])
+
+
+def resolve(value: Any, steps: Iterable[str]) -> Any:
+    """Return the value that a pointer leads to. Raises ``LookupError`` without one."""
+    for step in steps:
+        if type(value) is dict:
+            value = value[step]
+        elif type(value) is list and step.isascii() and step.isdigit() and step[:1] != "0":
+            value = value[int(step[:18])]
+        elif type(value) is list and step == "0":
+            value = value[0]
+        else:
+            raise LookupError(step)
+    return value
 
 
 class Role(Enum):
@@ -54,7 +105,7 @@ _ROLES = {
 
 
 def walk(schema: Any) -> Iterator[Part]:
-    """Every object and array in ``schema``, itself included, in the order of its text."""
+    """Yield every object and array in ``schema``, itself included, in the order of its text."""
     if type(schema) is not dict and type(schema) is not list:
         return
     waiting: list[Part] = [(schema, Role.SCHEMA, 1, (), True)]
