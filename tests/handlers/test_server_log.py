@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from typing import Any
 
 import anyio
@@ -22,6 +23,7 @@ from mcp_client import (
 from mcp_client.handlers import LogMessage
 from mcp_client.protocol.capabilities import ClientDeclaration, Implementation, ServerFacts
 from mcp_client.protocol.era import StatelessEra
+from mcp_client.session import server_messages
 from mcp_client.testing import JsonRpcError
 from tests.support.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 from tests.support.timing import Clock
@@ -190,6 +192,10 @@ async def test_log_lines_below_the_level_are_dropped() -> None:
     lines = [{"level": level, "data": level} for level in ("debug", "warning", "info", "error")]
     heard_lines = await heard(Logging(NEWEST_HANDSHAKE, *lines), 2, log_level="warning")
     assert [line.level for line in heard_lines] == ["warning", "error"]
+
+
+def test_a_log_line_that_json_cannot_hold_is_shown_by_its_type() -> None:
+    assert server_messages._line({"rate": math.inf}) == "[dict]"
 
 
 async def test_a_malformed_log_line_is_dropped_and_counted() -> None:
