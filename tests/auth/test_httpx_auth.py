@@ -494,7 +494,7 @@ async def test_a_gateway_that_refuses_the_probe_costs_one_login(status: int) -> 
     app = Handshake()
 
     async def gateway(request: Request, reply: Reply) -> None:
-        if request.says == "server/discover":
+        if request.rpc_method == "server/discover":
             await reply.send(status)
         else:
             await app(request, reply)

@@ -121,7 +121,7 @@ async def test_a_server_that_refuses_every_token_is_given_up() -> None:
 @pytest.mark.both_backends
 async def test_a_method_that_is_refused_like_a_token_asks_no_person() -> None:
     async def gateway(request: Request, reply: Reply) -> None:
-        if request.says == "server/discover":
+        if request.rpc_method == "server/discover":
             await reply.send(401, headers={"WWW-Authenticate": "Bearer"})
         else:
             await worlds[0]._guarded(request, reply)

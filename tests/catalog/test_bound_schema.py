@@ -21,14 +21,14 @@ pytestmark = pytest.mark.one_backend
 T: dict[str, Any] = {"type": "string"}
 
 
-def shown(schema: dict[str, Any], *names: str) -> dict[str, Any]:
+def visible_schema(schema: dict[str, Any], *names: str) -> dict[str, Any]:
     before = copy.deepcopy(schema)
     found = without(schema, names or ("tenant",))
     assert declared(before, names or ("tenant",))
     return found
 
 
-def test_a_property_is_taken_out_with_what_is_said_of_it() -> None:
+def test_a_property_is_taken_out_with_all_that_refers_to_it() -> None:
     schema = {
         "type": "object",
         "properties": {"tenant": T, "title": T},
@@ -39,7 +39,7 @@ def test_a_property_is_taken_out_with_what_is_said_of_it() -> None:
         "examples": [{"tenant": "acme", "title": "a"}],
         "default": {"tenant": "acme"},
     }
-    assert shown(schema) == {
+    assert visible_schema(schema) == {
         "type": "object",
         "properties": {"title": T},
         "required": ["title"],
@@ -54,7 +54,7 @@ def test_a_property_is_taken_out_with_what_is_said_of_it() -> None:
 def test_members_of_other_arguments_keep_the_name() -> None:
     inner = {"type": "object", "properties": {"tenant": T}, "required": ["tenant"]}
     schema = {"properties": {"tenant": T, "other": inner}, "required": ["other"]}
-    assert shown(schema) == {"properties": {"other": inner}, "required": ["other"]}
+    assert visible_schema(schema) == {"properties": {"other": inner}, "required": ["other"]}
 
 
 @pytest.mark.parametrize("keyword", ["$defs", "definitions"])
@@ -66,7 +66,7 @@ def test_where_a_reference_leads_it_is_taken_out_and_a_nested_use_keeps_its_own(
         "properties": {"tenant": T, "child": {"$ref": f"#/{keyword}/Args"}},
         "required": ["tenant"],
     }
-    found = shown({"$ref": f"#/{keyword}/Args", keyword: {"Args": args}})
+    found = visible_schema({"$ref": f"#/{keyword}/Args", keyword: {"Args": args}})
     assert found["$ref"] == "#/$defs/Args_"
     assert found["$defs"]["Args_"] == {
         "type": "object",
@@ -78,7 +78,9 @@ def test_where_a_reference_leads_it_is_taken_out_and_a_nested_use_keeps_its_own(
 def test_a_definition_that_nothing_refers_to_any_more_is_not_shown() -> None:
     args = {"type": "object", "properties": {"tenant": T, "title": T}}
     chain = {"allOf": [{"$ref": "#/$defs/Args"}]}
-    found = shown({"$ref": "#/$defs/Chain", "$defs": {"Args": args, "Chain": chain, "Other": T}})
+    found = visible_schema(
+        {"$ref": "#/$defs/Chain", "$defs": {"Args": args, "Chain": chain, "Other": T}}
+    )
     assert "tenant" not in json.dumps(found)
     assert declared(found, ["title"]) == ("title",)
 
@@ -91,7 +93,7 @@ def test_a_reference_into_what_was_taken_out_leads_to_a_copy() -> None:
             "others": {"type": "array", "items": {"$ref": "#/properties/tenant"}},
         }
     }
-    found = shown(schema)
+    found = visible_schema(schema)
     owner = found["properties"]["owner"]
     assert owner == found["properties"]["others"]["items"]
     jsonschema.validate({"owner": "abc", "others": ["a"]}, found)
@@ -106,7 +108,7 @@ def test_what_depends_on_it_always_applies() -> None:
         "dependentSchemas": {"tenant": {"properties": {"b": {"minLength": 2}}}},
         "dependencies": {"tenant": ["a", "b"]},
     }
-    assert shown(schema) == {
+    assert visible_schema(schema) == {
         "properties": {"a": T, "b": T},
         "required": ["a", "b"],
         "dependentRequired": {"a": ["b"]},
@@ -114,11 +116,11 @@ def test_what_depends_on_it_always_applies() -> None:
     }
 
 
-def test_options_that_it_tells_apart_are_not_exclusive_any_more() -> None:
+def test_options_that_it_distinguishes_are_not_exclusive_any_more() -> None:
     options = [
         {"properties": {"tenant": {"const": one}, "a": T}, "required": ["tenant"]} for one in "xy"
     ]
-    found = shown({"type": "object", "oneOf": options})
+    found = visible_schema({"type": "object", "oneOf": options})
     jsonschema.validate({"a": "text"}, found)
     assert "tenant" not in json.dumps(found)
 
@@ -134,7 +136,7 @@ def test_a_condition_about_it_is_left_out_and_another_stays() -> None:
         "not": about,
         "allOf": [{"if": other, "then": then}],
     }
-    assert shown(schema) == {
+    assert visible_schema(schema) == {
         "properties": {"a": T, "b": T},
         "allOf": [{"if": other, "then": {"required": ["b"]}}],
     }
@@ -168,7 +170,7 @@ def test_a_schema_of_many_references_takes_time_in_proportion() -> None:
         name: {"allOf": [{"$ref": f"#/$defs/{after}"}] * 2} for name, after in pairwise(names)
     }
     defs[names[-1]] = {"properties": {"tenant": T}}
-    found = shown({"$ref": "#/$defs/d0", "$defs": defs})
+    found = visible_schema({"$ref": "#/$defs/d0", "$defs": defs})
     assert len(json.dumps(found)) < 2 * len(json.dumps(defs))
 
 

@@ -34,7 +34,7 @@ def test_a_note_stays_one_wherever_it_goes() -> None:
         Finding("skill", "x", note="yes")  # type: ignore[arg-type]
 
 
-def test_what_is_known_is_told_by_kind_and_value_and_not_by_the_sentence() -> None:
+def test_what_is_known_is_reported_by_kind_and_value_and_not_by_the_sentence() -> None:
     one, reworded = Finding("odd_name", "an odd name", "a"), Finding("odd_name", "strange", "a")
     assert one.known_as == reworded.known_as
     assert one.known_as != Finding("odd_name", "an odd name", "b").known_as
@@ -50,7 +50,7 @@ def test_a_kind_that_is_not_one_of_the_list_is_an_error_that_gives_the_list(kind
 
 
 @pytest.mark.parametrize("value", [None, 7, [], {}, {"kind": "skill"}, {"text": "x"}, "skill"])
-def test_json_that_is_no_finding_is_refused(value: Any) -> None:
+def test_json_that_is_not_a_finding_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="a finding needs"):
         Finding.from_json(value)
 

@@ -19,7 +19,7 @@ TOOL = {"name": "a", "inputSchema": {"type": "object"}}
 
 
 class Server:
-    """A server of one revision that declares what it is told to, and counts."""
+    """A server of one revision that declares what a test sets, and counts."""
 
     def __init__(self, revision: str, capabilities: dict[str, Any], **members: Any) -> None:
         self.revision = revision
@@ -55,7 +55,7 @@ REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 @pytest.mark.both_backends
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("declared", [{}, {"listChanged": False}, {"listChanged": "true"}])
-async def test_a_list_is_asked_for_again_where_no_change_would_be_told(
+async def test_a_list_is_asked_for_again_where_no_change_would_be_reported(
     revision: str, declared: Any
 ) -> None:
     server = Server(revision, {"tools": declared})
@@ -67,7 +67,9 @@ async def test_a_list_is_asked_for_again_where_no_change_would_be_told(
 
 @pytest.mark.both_backends
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_list_is_kept_where_changes_are_declared_and_can_be_told(revision: str) -> None:
+async def test_a_list_is_stored_where_changes_are_declared_and_can_be_reported(
+    revision: str,
+) -> None:
     server = Server(revision, {"tools": {"listChanged": True}})
     async with connect(MemoryServer(server), revision=revision) as session:
         for _ in range(3):
@@ -77,7 +79,9 @@ async def test_a_list_is_kept_where_changes_are_declared_and_can_be_told(revisio
 
 @pytest.mark.both_backends
 @pytest.mark.parametrize("revision", [*REVISIONS, "2026-07-28"])
-async def test_a_list_is_kept_for_its_ttl_though_no_change_would_be_told(revision: str) -> None:
+async def test_a_list_is_stored_for_its_ttl_though_no_change_would_be_reported(
+    revision: str,
+) -> None:
     server = Server(revision, {"tools": {}}, ttlMs=3_600_000)
     async with connect(MemoryServer(server), revision=revision) as session:
         for _ in range(3):
@@ -122,12 +126,12 @@ async def test_a_server_that_declares_nothing_at_all_is_asked() -> None:
 
 
 class OverHttp(Handshake):
-    """Counts its lists; ``get`` is the status of the stream for what the server says unasked."""
+    """Counts its lists; ``get`` is the status of the stream for the server's notifications."""
 
     lists = 0
 
     async def __call__(self, request: Request, reply: Reply) -> None:
-        self.lists += request.says == "tools/list"
+        self.lists += request.rpc_method == "tools/list"
         await super().__call__(request, reply)
 
 
@@ -136,16 +140,16 @@ class WithoutSessions(OverHttp):
     answers each GET with a stream of nothing."""
 
     async def __call__(self, request: Request, reply: Reply) -> None:
-        if request.says != "initialize":
+        if request.rpc_method != "initialize":
             request.headers["mcp-session-id"] = "every request is one of its own"
         await super().__call__(request, reply)
 
-    async def say(self, request: Request, reply: Reply, result: Any, **headers: str) -> None:
+    async def send(self, request: Request, reply: Reply, result: Any, **headers: str) -> None:
         headers.pop("Mcp_Session_Id", None)
-        await super().say(request, reply, result, **headers)
+        await super().send(request, reply, result, **headers)
 
 
-async def test_a_server_without_sessions_cannot_tell_of_changes_and_is_asked_again() -> None:
+async def test_a_server_without_sessions_cannot_report_changes_and_is_asked_again() -> None:
     app = WithoutSessions()
     async with serving(app) as server, connect(server.url, approval=allow_all) as session:
         for _ in range(2):
@@ -164,7 +168,7 @@ async def test_a_server_without_sessions_cannot_tell_of_changes_and_is_asked_aga
 
 
 @pytest.mark.parametrize(("get", "lists"), [(200, 1), (405, 3)])
-async def test_over_http_a_list_is_kept_only_while_the_stream_for_notifications_is_open(
+async def test_over_http_a_list_is_stored_only_while_the_stream_for_notifications_is_open(
     get: int, lists: int
 ) -> None:
     app = OverHttp(get=get)

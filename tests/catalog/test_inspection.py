@@ -31,7 +31,7 @@ def test_an_ordinary_text_has_no_finding(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("fine\U000e0068\U000e0069", "2 tag characters"),
         ("fine\U000e0068\U000e0069", "they spell 'hi'"),
@@ -53,9 +53,9 @@ def test_an_ordinary_text_has_no_finding(text: str) -> None:
         ("word " * 30_000, "not all of them were inspected"),
     ],
 )
-def test_what_hides_or_draws_is_found(text: str, said: str) -> None:
+def test_what_hides_or_draws_is_found(text: str, expected: str) -> None:
     found = text_findings(["an ordinary text", text])
-    assert any(said in finding.text for finding in found), found
+    assert any(expected in finding.text for finding in found), found
     for finding in found:
         assert finding.text == safe_text(finding.text, lines=False), "a finding is safe to show"
 
@@ -155,7 +155,7 @@ def test_names_that_differ_in_what_is_seen_do_not_look_alike() -> None:
     assert not any(found.found.get(name) for name in names)
 
 
-def test_a_hint_that_is_no_boolean_is_not_handed_out() -> None:
+def test_a_hint_that_is_not_a_boolean_is_not_returned() -> None:
     annotations = {"readOnlyHint": "true", "idempotentHint": True, "title": "T", "own": 1}
     tool = Tool("a", "s", True, {"inputSchema": {}, "annotations": annotations})
     assert tool.annotations == {"idempotentHint": True, "title": "T", "own": 1}

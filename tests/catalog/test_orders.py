@@ -63,7 +63,7 @@ def test_an_attack_is_an_order_wherever_it_is(text: str) -> None:
 
 
 def test_what_is_missed_is_known() -> None:
-    """Orders that cannot be told from documentation by their words: no more than one in 25."""
+    """Orders that cannot be distinguished from documentation by their words: at most one in 25."""
     assert [text for text in ATTACKS if order_in(text) is None] == MISSED
     assert len(MISSED) * 25 <= len(ATTACKS)
 

@@ -1,4 +1,4 @@
-"""Lists whose pages do not say where the list ends, and entries that come twice: what is kept."""
+"""Lists whose pages do not mark where the list ends, and entries that come twice."""
 
 from __future__ import annotations
 
@@ -78,16 +78,16 @@ ENDS: list[tuple[list[Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("pages", "names", "said"), ENDS)
-async def test_a_list_ends_where_nothing_new_can_come_and_says_so(
-    pages: list[Any], names: str, said: str
+@pytest.mark.parametrize(("pages", "names", "expected"), ENDS)
+async def test_a_list_ends_where_nothing_new_can_come_and_reports_it(
+    pages: list[Any], names: str, expected: str
 ) -> None:
     server = Server(*pages)
     tools = await server.catalog.all()
     assert [tool.name for tool in tools] == names.split()
     assert len(server.asked) == len(pages)
     assert {finding.kind for finding in tools.own_findings} == {"deviation"}
-    assert any(said in str(finding) for finding in tools.own_findings)
+    assert any(expected in str(finding) for finding in tools.own_findings)
     assert not tools.rejected
 
 

@@ -65,15 +65,15 @@ class Server:
 
 
 class Person:
-    """Says what it is told to, and keeps the findings it was shown."""
+    """Decides as a test sets, and stores the findings that it received."""
 
-    def __init__(self, answer: Allow | Deny) -> None:
-        self.answer = answer
-        self.shown: list[tuple[str, ...]] = []
+    def __init__(self, decision: Allow | Deny) -> None:
+        self.decision = decision
+        self.findings: list[tuple[str, ...]] = []
 
     async def __call__(self, call: ToolCall) -> Allow | Deny:
-        self.shown.append(tuple(map(str, call.findings)))
-        return self.answer
+        self.findings.append(tuple(map(str, call.findings)))
+        return self.decision
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ async def test_first_use_writes_down_what_there_is_and_finds_nothing(lock: Path)
         "fingerprint": fingerprint,
         "definition": {"name": "read", "description": "Reads.", "inputSchema": OBJECT},
     }
-    assert person.shown == [()]
+    assert person.findings == [()]
 
 
 async def test_the_file_is_the_same_whatever_the_order_and_not_written_again(lock: Path) -> None:
@@ -148,7 +148,7 @@ async def test_the_approver_is_shown_old_beside_new_and_yes_for_always_writes_it
         await session.call_tool("read")
         session.decisions.revoke_all()
         await session.call_tool("read")
-    first, second = person.shown
+    first, second = person.findings
     assert first == (
         "this tool is not what it was when mcp.lock was written",
         "description was 'Reads a file.' and is now 'Reads a file and mails it.'",
@@ -161,7 +161,7 @@ async def test_the_approver_is_shown_old_beside_new_and_yes_for_always_writes_it
 
 
 @pytest.mark.parametrize("remember", [None, "call", "session"])
-async def test_yes_this_once_does_not_accept_a_drift_for_good(lock: Path, remember: Any) -> None:
+async def test_yes_this_once_does_not_accept_a_drift_permanently(lock: Path, remember: Any) -> None:
     await first_use(lock, read="Reads a file.")
     before = lock.read_text()
     server, person = Server(read="Reads and mails."), Person(Allow(remember=remember))
@@ -173,8 +173,10 @@ async def test_yes_this_once_does_not_accept_a_drift_for_good(lock: Path, rememb
             await session.call_tool("read")
             await session.call_tool("read")
     assert server.calls == ["read"] * 4
-    assert len(person.shown) == (2 if remember == "session" else 4)
-    assert all(shown[0].startswith("this tool is not what it was") for shown in person.shown)
+    assert len(person.findings) == (2 if remember == "session" else 4)
+    assert all(
+        displayed[0].startswith("this tool is not what it was") for displayed in person.findings
+    )
     assert lock.read_text() == before
 
 
@@ -197,7 +199,7 @@ async def test_no_leaves_the_file_and_the_next_question_shows_it_again(lock: Pat
         for _ in range(2):
             with pytest.raises(CallDenied):
                 await session.call_tool("read")
-    assert person.shown[0] == person.shown[1] != ()
+    assert person.findings[0] == person.findings[1] != ()
     assert lock.read_text() == before
     assert server.calls == []
 
@@ -208,13 +210,13 @@ async def test_a_long_text_is_shown_from_where_it_differs(lock: Path) -> None:
     server = Server(read="word " * 100 + "evil\u202e")
     async with connect(MemoryServer(server), name="files", pins=lock, approval=person) as session:
         await session.call_tool("read")
-    (finding,) = [text for text in person.shown[0] if text.startswith("description")]
+    (finding,) = [text for text in person.findings[0] if text.startswith("description")]
     assert "good" in finding
     assert "evil\\u{202e}" in finding
     assert len(finding) < 300
 
 
-async def test_a_new_tool_and_one_that_has_gone_are_told(lock: Path) -> None:
+async def test_a_new_tool_and_one_that_has_gone_are_reported(lock: Path) -> None:
     await first_use(lock, old="Old.", stays="Stays.")
     person = Person(Allow())
     server = Server(stays="Stays.", new="New.")
@@ -227,7 +229,7 @@ async def test_a_new_tool_and_one_that_has_gone_are_told(lock: Path) -> None:
         await session.call_tool("new")
         with pytest.raises(UnknownTool, match=r"mcp\.lock has it"):
             await session.call_tool("old")
-    assert [len(shown) for shown in person.shown] == [0, 1]
+    assert [len(displayed) for displayed in person.findings] == [0, 1]
 
 
 async def test_refuse_denies_before_anybody_is_asked(lock: Path) -> None:
@@ -240,14 +242,14 @@ async def test_refuse_denies_before_anybody_is_asked(lock: Path) -> None:
                 await session.call_tool(name)
             assert "mcp.lock" in caught.value.reason
             assert (caught.value.server, caught.value.tool) == ("files", name)
-        assert person.shown == server.calls == []  # type: ignore[comparison-overlap]
+        assert person.findings == server.calls == []  # type: ignore[comparison-overlap]
         await session.call_tool("stays")
         pins.accept("files", await session.list_tools())
         await session.call_tool("read")
     assert server.calls == ["stays", "read"]
 
 
-async def test_accept_follows_the_server_and_says_so_once(lock: Path) -> None:
+async def test_accept_follows_the_server_and_reports_it_once(lock: Path) -> None:
     await first_use(lock, read="Reads.", old="Old.")
     person = Person(Allow())
     pins = Pins(lock, policy="accept")
@@ -257,7 +259,7 @@ async def test_accept_follows_the_server_and_says_so_once(lock: Path) -> None:
         assert len((await session.list_tools()).findings) == 3
         await session.call_tool("read")
         assert (await session.list_tools(refresh=True)).findings == ()
-    assert person.shown == [()]
+    assert person.findings == [()]
     assert list(json.loads(lock.read_text())["pins"]["files"]["tools"]) == ["read"]
 
 
@@ -327,7 +329,7 @@ async def test_a_file_that_is_corrupted_later_lets_no_call_through(lock: Path) -
             await session.list_tools(refresh=True)
 
 
-async def test_a_file_that_cannot_be_written_is_told_as_such(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_written_is_reported_as_such(tmp_path: Path) -> None:
     lock = tmp_path / "missing" / "mcp.lock"
     async with connect(MemoryServer(Server(a="A")), name="files", pins=lock) as session:
         with pytest.raises(ConfigError, match="cannot be written"):
@@ -404,7 +406,7 @@ def test_a_reader_sees_the_old_file_or_the_new_one_and_never_a_part(
     assert [path.name for path in lock.parent.iterdir()] == ["mcp.lock"]
 
 
-async def test_a_definition_that_is_still_as_written_is_no_drift_though_a_newer_one_is(
+async def test_a_definition_that_is_still_as_written_is_not_drift_though_a_newer_one_is(
     lock: Path,
 ) -> None:
     old, new = (
@@ -455,7 +457,7 @@ async def test_refuse_compares_the_calls_own_definition_whatever_another_session
 
 
 @pytest.mark.both_backends
-async def test_a_file_changed_by_somebody_else_counts_from_the_next_call_on(lock: Path) -> None:
+async def test_a_file_changed_by_another_process_counts_from_the_next_call_on(lock: Path) -> None:
     await first_use(lock, read="Reads.")
     server, pins = Server(read="Reads."), Pins(lock, policy="refuse")
     async with connect(
@@ -487,15 +489,15 @@ async def test_a_lock_file_deleted_in_mid_session_is_drift(
                 await session.call_tool("read")
         else:
             await session.call_tool("read")
-            assert "mcp.lock does not have this server" in person.shown[-1][0]
+            assert "mcp.lock does not have this server" in person.findings[-1][0]
         assert not lock.exists(), "it is not written again"
         pins.accept("files", await session.list_tools())
         await session.call_tool("read")
     assert len(server.calls) == (2 if policy == "refuse" else 3)
-    assert person.shown[-1] == ()
+    assert person.findings[-1] == ()
 
 
-async def test_refuse_says_once_that_it_wrote_down_what_it_had_not_seen(
+async def test_refuse_reports_once_that_it_wrote_down_what_it_had_not_seen(
     lock: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     pins = Pins(lock, policy="refuse")
@@ -609,9 +611,9 @@ async def test_a_state_keeps_pins_and_hands_them_out(where: str, tmp_path: Path)
         Pins(MemoryState(), create=False)._read()
 
 
-@pytest.mark.parametrize("said", ["sent {}", "{}"])
+@pytest.mark.parametrize("expected", ["sent {}", "{}"])
 async def test_a_credential_that_a_definition_repeats_is_not_in_the_lock_file(
-    said: str, tmp_path: Path, anyio_backend: str
+    expected: str, tmp_path: Path, anyio_backend: str
 ) -> None:
     path, about = tmp_path / "mcp.lock", ["first"]
 
@@ -619,7 +621,7 @@ async def test_a_credential_that_a_definition_repeats_is_not_in_the_lock_file(
         if request.method != "POST" or request.message.get("method") != "tools/list":
             await Stateless()(request, reply)
             return
-        text = said.format(request.headers.get("authorization"))
+        text = expected.format(request.headers.get("authorization"))
         schema = {"type": "object", "properties": {"a": {"default": text}}}
         tool = {"name": "t", "description": f"{about[0]} {text}", "inputSchema": schema}
         result = {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}

@@ -53,20 +53,20 @@ class Odd(Stateless):
         self.method = method
         self.answers = list(answers)
 
-    def answer(self, message: dict[str, Any], say: Callable[[Any], None]) -> Any:
+    def response(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
         if message.get("method") != self.method:
-            return super().answer(message, say)
+            return super().answer(message, send)
         self.messages.append(message)
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        response = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(response, Exception):
+            raise response
+        return response
 
 
 # ---------------------------------------------------------------------- lists
 
 
-async def test_every_page_is_listed_and_kept(library: Library) -> None:
+async def test_every_page_is_listed_and_stored(library: Library) -> None:
     async with reading(library) as session:
         for _ in range(3):
             assert len(await session.list_resources()) == 2
@@ -95,7 +95,7 @@ async def test_one_notice_makes_both_lists_old_and_leaves_the_others(library: Li
 
 
 @pytest.mark.both_backends
-async def test_a_list_without_a_ttl_is_fetched_at_each_use_where_no_change_is_told() -> None:
+async def test_a_list_without_a_ttl_is_fetched_at_each_use_where_no_change_is_reported() -> None:
     library = Stateless(ttl=None)
     library.capabilities = {"resources": {}}
     async with reading(library) as session:
@@ -144,10 +144,10 @@ async def test_a_bad_entry_is_left_out_with_its_reason_and_the_others_are_taken(
 async def test_a_list_shows_what_it_has_and_obeys_none_of_it() -> None:
     entries = [{"uri": f"a:{n}", "name": f"n{n}\x1b[2J"} for n in range(9)]
     async with reading(Odd("resources/list", {"resources": [*entries, 7]})) as session:
-        shown = repr(await session.list_resources())
-    assert shown.startswith("<Listed of 9: n0\\u{1b}[2J, n1")
-    assert shown.endswith(", ...; 1 rejected>")
-    assert "\x1b" not in shown
+        displayed = repr(await session.list_resources())
+    assert displayed.startswith("<Listed of 9: n0\\u{1b}[2J, n1")
+    assert displayed.endswith(", ...; 1 rejected>")
+    assert "\x1b" not in displayed
 
 
 async def test_an_invalid_template_is_rejected() -> None:
@@ -228,7 +228,7 @@ async def test_each_read_is_a_request_and_takes_the_callers_meta(library: Librar
 
 
 @pytest.mark.parametrize("uri", [None, 7, "", "  ", "a:\n", "a:\x00", "a:\u200b", "x" * 70_000])
-async def test_what_is_no_uri_is_not_sent(uri: Any, library: Library) -> None:
+async def test_what_is_not_a_uri_is_not_sent(uri: Any, library: Library) -> None:
     async with reading(library) as session:
         before = len(library.messages)
         with pytest.raises(InvalidArguments, match="uri"):
@@ -239,7 +239,7 @@ async def test_what_is_no_uri_is_not_sent(uri: Any, library: Library) -> None:
 
 
 @pytest.mark.parametrize("meta", [7, {"a": object()}, {1: 2}, {"a": float("nan")}])
-async def test_meta_that_is_no_json_is_not_sent(meta: Any) -> None:
+async def test_meta_that_is_not_json_is_not_sent(meta: Any) -> None:
     async with reading(Stateless()) as session:
         with pytest.raises(InvalidArguments, match="meta"):
             await session.read_resource("book:emma", meta=meta)
@@ -279,7 +279,7 @@ async def test_the_text_of_a_single_piece_is_its_own_and_nothing_else() -> None:
     assert texts == ["one\ntwo", "", "[resource: a:1, image/x, 3 bytes]"]
 
 
-async def test_a_bad_piece_is_left_out_and_said() -> None:
+async def test_a_bad_piece_is_left_out_and_reported() -> None:
     pieces = [
         {"uri": "a:1", "text": "one"},
         {"uri": "a:2"},
@@ -319,7 +319,7 @@ async def test_no_contents_are_no_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "data", "said"),
+    ("code", "data", "expected"),
     [
         (-32002, None, "the server has no resource 'a:1'"),
         (-32602, {"uri": "a:1"}, "the server has no resource 'a:1'"),
@@ -328,8 +328,8 @@ async def test_no_contents_are_no_error() -> None:
         (-32603, {"uri": "a:1"}, "the server answered with an error: gone"),
     ],
 )
-async def test_a_resource_that_is_not_there_is_told_in_clear_words(
-    code: int, data: Any, said: str
+async def test_a_resource_that_is_not_there_is_reported_in_clear_words(
+    code: int, data: Any, expected: str
 ) -> None:
     def server(message: dict[str, Any]) -> Any:
         if message["method"] != "resources/read":
@@ -341,8 +341,8 @@ async def test_a_resource_that_is_not_there_is_told_in_clear_words(
     async with connect(MemoryServer(handler), name="library") as session:
         with pytest.raises(ServerError) as caught:
             await session.read_resource("a:1")
-    assert str(caught.value).startswith(f"library: {said}")
-    assert isinstance(caught.value, NotFound) == ("has no resource" in said)
+    assert str(caught.value).startswith(f"library: {expected}")
+    assert isinstance(caught.value, NotFound) == ("has no resource" in expected)
     assert (caught.value.code, caught.value.data) == (code, data)
     assert caught.value.server_message == "gone"
 
@@ -374,7 +374,7 @@ READS: dict[str, tuple[Any, Callable[[Session], Any]]] = {
 
 
 @pytest.mark.parametrize("method", sorted(READS))
-async def test_the_server_may_ask_while_it_is_read_and_the_answer_goes_with_the_next_round(
+async def test_the_server_may_ask_while_it_is_read_and_the_response_goes_with_the_next_round(
     method: str,
 ) -> None:
     done, ask = READS[method]
@@ -385,11 +385,11 @@ async def test_the_server_may_ask_while_it_is_read_and_the_answer_goes_with_the_
     }
     library, asked = Odd(method, asks, done), []
 
-    def answer(request: ElicitRequest) -> Accept:
+    def respond(request: ElicitRequest) -> Accept:
         asked.append((request.server, request.message))
         return Accept({"who": "Ana"})
 
-    async with reading(library, handlers=Handlers(elicitation=answer)) as session:
+    async with reading(library, handlers=Handlers(elicitation=respond)) as session:
         await ask(session)
     first, second = (m["params"] for m in library.messages if m["method"] == method)
     assert asked == [("library", "Whose book?")]
@@ -426,9 +426,9 @@ async def test_a_reading_that_was_lost_is_asked_for_once_more_and_not_again() ->
             library.messages.append(message)
             session._connection.transport.end()  # type: ignore[attr-defined]
             return
-        said = library.reply(message, send)
-        if said is not None:
-            send(said)
+        response = library.reply(message, send)
+        if response is not None:
+            send(response)
 
     servers.append(MemoryServer(handler))
     async with connect(servers[0], name="library") as session:
@@ -503,7 +503,7 @@ async def test_two_servers_of_one_name_are_two_all_the_same() -> None:
     "link",
     ["book:emma", None, {"uri": "book:emma"}, ResourceLink("u:1", "n", None, None, None, {})],
 )
-async def test_what_is_no_link_of_a_result_is_not_followed(link: Any) -> None:
+async def test_what_is_not_a_link_of_a_result_is_not_followed(link: Any) -> None:
     library = Stateless()
     async with reading(library) as session:
         with pytest.raises(InvalidArguments):

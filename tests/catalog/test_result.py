@@ -1,4 +1,4 @@
-"""What a call gives back: nothing hidden, nothing lost."""
+"""The result of a call: nothing hidden, nothing lost."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def result(**members: Any) -> ToolResult:
     return ToolResult.from_wire(members, "server", "tool")
 
 
-def test_text_joins_all_blocks_and_names_what_is_no_text() -> None:
-    shown = result(
+def test_text_joins_all_blocks_and_names_what_is_not_text() -> None:
+    displayed = result(
         content=[
             {"type": "text", "text": "one"},
             {"type": "image", "data": "AAAA", "mimeType": "image/png"},
@@ -31,12 +31,12 @@ def test_text_joins_all_blocks_and_names_what_is_no_text() -> None:
             {"type": "text", "text": "two"},
         ]
     )
-    lines = shown.text.splitlines()
+    lines = displayed.text.splitlines()
     assert lines[0] == "one"
     assert lines[-1] == "two"
     for part in ("image/png", "audio/wav", "u:1", "inside", "u:2", "u:3", "hologram"):
-        assert part in shown.text
-    assert len(lines) == len(shown.content) + 1  # the embedded text has a line of its own
+        assert part in displayed.text
+    assert len(lines) == len(displayed.content) + 1  # the embedded text has a line of its own
 
 
 @pytest.mark.parametrize("structure", [{"city": "Tromsø"}, [1, 2], "x", 0, False])
@@ -66,13 +66,13 @@ def test_a_result_without_content_is_empty() -> None:
 
 
 @pytest.mark.parametrize("odd", [{}, "text", 7])
-def test_content_that_is_no_array_is_refused(odd: Any) -> None:
+def test_content_that_is_not_an_array_is_refused(odd: Any) -> None:
     with pytest.raises(ValueError, match="content is not an array"):
         result(content=odd)
 
 
 @pytest.mark.parametrize("odd", [0, 1, "false", "true", [], {}])
-def test_is_error_that_is_no_boolean_is_refused(odd: Any) -> None:
+def test_is_error_that_is_not_a_boolean_is_refused(odd: Any) -> None:
     with pytest.raises(ValueError, match="isError"):
         result(content=[], isError=odd)
 
@@ -104,12 +104,12 @@ def test_meta_is_an_object_or_empty() -> None:
     assert result(content=[]).meta == {}
 
 
-def test_what_came_is_kept() -> None:
+def test_what_came_is_stored() -> None:
     wire = {"content": [], "unknown": {"a": 1}}
     assert ToolResult.from_wire(wire, "s", "t").raw == wire
 
 
-def test_raise_for_error_gives_the_result_back_where_there_is_none() -> None:
+def test_raise_for_error_returns_the_result_where_there_is_none() -> None:
     fine = result(content=[], isError=False)
     assert fine.raise_for_error() is fine
 
@@ -124,7 +124,7 @@ def test_raise_for_error_raises_with_the_reason_and_the_result() -> None:
     assert "\x1b" not in str(caught.value)
 
 
-def test_an_error_without_a_reason_says_so() -> None:
+def test_an_error_without_a_reason_reports_it() -> None:
     with pytest.raises(ToolFailed, match="no reason given"):
         result(content=[], isError=True).raise_for_error()
 
@@ -149,15 +149,17 @@ def test_the_repr_of_a_large_result_is_short() -> None:
         structuredContent={"rows": [["x" * 1_000] * 1_000] * 1_000, "k\u202e": 1},
         isError=True,
     )
-    shown = repr(large)
-    assert "3000000 bytes" in shown
-    assert "992 more" in shown
-    assert "is_error=True" in shown
-    assert "\u202e" not in shown
-    assert len(shown) < 2_000
+    displayed = repr(large)
+    assert "3000000 bytes" in displayed
+    assert "992 more" in displayed
+    assert "is_error=True" in displayed
+    assert "\u202e" not in displayed
+    assert len(displayed) < 2_000
 
 
-def test_the_repr_of_a_small_result_has_what_it_says() -> None:
-    shown = repr(result(content=[{"type": "text", "text": "21 °C"}], structuredContent={"t": 21}))
-    assert "21 °C" in shown
-    assert "structured_content={'t': 21}" in shown
+def test_the_repr_of_a_small_result_has_its_content() -> None:
+    displayed = repr(
+        result(content=[{"type": "text", "text": "21 °C"}], structuredContent={"t": 21})
+    )
+    assert "21 °C" in displayed
+    assert "structured_content={'t': 21}" in displayed

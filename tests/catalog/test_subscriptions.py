@@ -1,4 +1,4 @@
-"""What a server tells unasked: a stream that is opened when it is needed, and opened again."""
+"""Notifications of a server: a stream that is opened when it is needed, and opened again."""
 
 from __future__ import annotations
 
@@ -80,9 +80,11 @@ class Server:
         self.tools = tools
         self.notify(CHANGED)
 
-    def end_stream(self, **answer: Any) -> None:
-        answer = answer or {"result": {"resultType": "complete", "_meta": {ID: self.streams[-1]}}}
-        self.send({"jsonrpc": "2.0", "id": self.streams[-1], **answer})
+    def end_stream(self, **response: Any) -> None:
+        response = response or {
+            "result": {"resultType": "complete", "_meta": {ID: self.streams[-1]}}
+        }
+        self.send({"jsonrpc": "2.0", "id": self.streams[-1], **response})
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -169,7 +171,7 @@ async def test_a_list_that_is_past_its_ttl_when_the_stream_opens_is_fetched_for_
 # -------------------------------------------------------------------- changes
 
 
-async def test_changes_are_told_one_after_another_as_added_removed_and_changed() -> None:
+async def test_changes_are_reported_one_after_another_as_added_removed_and_changed() -> None:
     server = Server("a", "b")
     async with connect(MemoryServer(server)) as session, session.tool_changes() as changes:
         server.change(a="new", c="")
@@ -194,14 +196,16 @@ async def test_changes_can_be_iterated_without_a_with() -> None:
 
 
 @pytest.mark.parametrize("how", ["by a call", "elsewhere", "unlisted"])
-async def test_a_change_before_the_first_step_is_told_where_no_list_was_fetched(how: str) -> None:
+async def test_a_change_before_the_first_step_is_reported_where_no_list_was_fetched(
+    how: str,
+) -> None:
     server = Server("a", listens=how != "unlisted")
-    answer = server.__call__
+    response = server.__call__
 
     async def changed_by_a_call(message: dict[str, Any], send: Any) -> Any:
         if message["method"] == "tools/call":
             server.tools = {"a": "new", "b": ""}
-        return await answer(message, send)
+        return await response(message, send)
 
     target = MemoryServer(changed_by_a_call)
     async with connect(target, approval=allow_all) as session:
@@ -219,7 +223,7 @@ async def test_a_change_before_the_first_step_is_told_where_no_list_was_fetched(
 
 
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
-async def test_changes_are_compared_with_the_first_list_whoever_fetched_it(revision: str) -> None:
+async def test_changes_are_compared_with_the_first_list_of_any_caller(revision: str) -> None:
     server = FakeServer({"a": lambda: None})
     async with connect(server, revision=revision) as session:
         changes = session.tool_changes()
@@ -276,8 +280,8 @@ async def test_a_server_that_cries_change_at_every_list_is_asked_less_and_less_o
 
     def cry(request: Any, response: Any) -> list[bytes]:
         notices = [{"jsonrpc": "2.0", "method": CHANGED}] * (request["method"] == "tools/list")
-        said = [response] if calm else [*notices, response]
-        return [json.dumps(one).encode() for one in said]
+        reported = [response] if calm else [*notices, response]
+        return [json.dumps(one).encode() for one in reported]
 
     def reached(fetches: int) -> bool:
         return len(listed) >= fetches
@@ -337,7 +341,7 @@ async def test_a_watch_that_waits_for_a_storm_to_end_can_be_closed_and_ends_with
                 await (session.aclose() if closes_session else changes.aclose())
 
 
-async def test_a_change_that_another_use_found_is_told_as_well() -> None:
+async def test_a_change_that_another_use_found_is_reported_as_well() -> None:
     server = Server("a", listens=False)
     async with connect(MemoryServer(server)) as session, session.tool_changes() as changes:
         server.tools = {"b": ""}
@@ -520,7 +524,7 @@ async def test_a_server_that_never_acknowledges_blocks_nothing(clock: Clock) -> 
     await until(lambda: server.count(CANCELLED) == 1)
 
 
-async def test_a_change_said_before_the_acknowledgement_is_found_all_the_same() -> None:
+async def test_a_change_stated_before_the_acknowledgement_is_found_all_the_same() -> None:
     server = Server("a")
     server.acknowledges = False
     async with connect(MemoryServer(server)) as session:
@@ -557,7 +561,7 @@ async def test_a_restarted_server_is_subscribed_to_again(clock: Clock) -> None:
     assert session.stats.restarts == 1
 
 
-async def test_a_stream_that_is_closed_gives_its_place_on_the_line_back() -> None:
+async def test_a_stream_that_is_closed_frees_its_place_on_the_line() -> None:
     server = Server("a")
     async with connect(MemoryServer(server)) as session:
         multiplexer = session._connection.transport._multiplexer  # type: ignore[attr-defined]

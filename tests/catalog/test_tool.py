@@ -55,7 +55,7 @@ def having(member: str, value: Any) -> Tool:
 
 
 def call(of: Tool | None = None, arguments: Any = None, **changes: Any) -> ToolCall:
-    given: dict[str, Any] = {
+    passed: dict[str, Any] = {
         "id": "x-1",
         "server": "files",
         "tool": of or tool(),
@@ -65,7 +65,7 @@ def call(of: Tool | None = None, arguments: Any = None, **changes: Any) -> ToolC
         "findings": (),
         "generation": 1,
     }
-    return ToolCall(**{**given, **changes})
+    return ToolCall(**{**passed, **changes})
 
 
 # -------------------------------------------------------------- fingerprints
@@ -121,7 +121,7 @@ def test_a_fingerprint_changes_with_execution_and_the_view(more: dict[str, Any])
         {"_meta": {"ui": None}},
     ],
 )
-def test_a_fingerprint_stays_with_what_says_nothing_and_with_other_icons(
+def test_a_fingerprint_stays_with_empty_members_and_with_other_icons(
     more: dict[str, Any],
 ) -> None:
     assert tool(**more).fingerprint == tool().fingerprint
@@ -149,26 +149,30 @@ def test_a_fingerprint_may_be_taken_of_a_lone_surrogate() -> None:
 
 
 def test_a_tool_shows_the_fields_of_the_wire() -> None:
-    shown = tool(trusted=True)
-    assert (shown.name, shown.title, shown.description) == ("delete", "Delete", "Deletes a file")
-    assert shown.input_schema == WIRE["inputSchema"]
-    assert shown.output_schema == WIRE["outputSchema"]
-    assert shown.annotations == WIRE["annotations"]
-    assert shown.icons == WIRE["icons"]
-    assert shown.meta == WIRE["_meta"]
-    assert shown.raw == WIRE
+    displayed = tool(trusted=True)
+    assert (displayed.name, displayed.title, displayed.description) == (
+        "delete",
+        "Delete",
+        "Deletes a file",
+    )
+    assert displayed.input_schema == WIRE["inputSchema"]
+    assert displayed.output_schema == WIRE["outputSchema"]
+    assert displayed.annotations == WIRE["annotations"]
+    assert displayed.icons == WIRE["icons"]
+    assert displayed.meta == WIRE["_meta"]
+    assert displayed.raw == WIRE
 
 
 @pytest.mark.parametrize("odd", [None, 7, [], {}, True])
 def test_a_text_of_another_type_is_absent(odd: Any) -> None:
-    shown = tool(title=odd, description=odd)
-    assert (shown.title, shown.description) == (None, None)
+    displayed = tool(title=odd, description=odd)
+    assert (displayed.title, displayed.description) == (None, None)
 
 
 @pytest.mark.parametrize("odd", [None, 7, "x", True])
 def test_members_of_a_wrong_type_are_absent(odd: Any) -> None:
-    shown = tool(trusted=True, annotations=odd, icons=odd, _meta=odd)
-    assert (shown.annotations, shown.icons, shown.meta) == (None, [], None)
+    displayed = tool(trusted=True, annotations=odd, icons=odd, _meta=odd)
+    assert (displayed.annotations, displayed.icons, displayed.meta) == (None, [], None)
 
 
 def test_annotations_of_an_untrusted_server_are_left_out_but_in_raw() -> None:
@@ -177,9 +181,9 @@ def test_annotations_of_an_untrusted_server_are_left_out_but_in_raw() -> None:
 
 
 @pytest.mark.parametrize("member", ["input_schema", "output_schema", "annotations", "raw", "meta"])
-def test_what_a_tool_hands_out_is_a_copy(member: str) -> None:
-    shown = tool(trusted=True)
-    fingerprint, before = shown.fingerprint, json.dumps(shown.raw)
+def test_what_a_tool_returns_is_a_copy(member: str) -> None:
+    displayed = tool(trusted=True)
+    fingerprint, before = displayed.fingerprint, json.dumps(displayed.raw)
 
     def spoil(value: Any) -> None:
         for inner in list(value.values() if isinstance(value, dict) else value):
@@ -187,10 +191,10 @@ def test_what_a_tool_hands_out_is_a_copy(member: str) -> None:
                 spoil(inner)
         value.clear()
 
-    spoil(getattr(shown, member))
-    assert json.dumps(shown.raw) == before
-    assert getattr(shown, member)
-    assert dataclasses.replace(shown).fingerprint == fingerprint
+    spoil(getattr(displayed, member))
+    assert json.dumps(displayed.raw) == before
+    assert getattr(displayed, member)
+    assert dataclasses.replace(displayed).fingerprint == fingerprint
 
 
 def test_a_tool_cannot_be_changed_and_can_be_in_a_set() -> None:
@@ -261,7 +265,7 @@ def test_the_arguments_of_a_call_are_those_of_its_text_and_cannot_be_changed() -
         made.arguments_json = "{}"  # type: ignore[misc]
 
 
-def test_a_call_with_other_arguments_is_another_call_and_says_so() -> None:
+def test_a_call_with_other_arguments_is_another_call_and_looks_like_one() -> None:
     made = call(arguments={"path": "a"})
     assert made.arguments == {"path": "a"}
     edited = made.with_arguments({"path": "b"})
@@ -300,10 +304,10 @@ def test_the_key_of_a_call_is_equal_for_the_same_call_made_again_and_different_f
 
 
 class Person:
-    """A context whose ``repr`` says nothing of what it equals."""
+    """A context whose ``repr`` does not show what it equals."""
 
-    def __init__(self, name: str, shown: str = "a person") -> None:
-        self.name, self.shown = name, shown
+    def __init__(self, name: str, displayed: str = "a person") -> None:
+        self.name, self.text = name, displayed
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Person) and self.name == other.name
@@ -312,10 +316,10 @@ class Person:
         return hash(self.name)
 
     def __repr__(self) -> str:
-        return self.shown
+        return self.text
 
 
-def test_a_key_tells_contexts_by_what_they_equal_and_not_by_what_they_look_like() -> None:
+def test_a_key_distinguishes_contexts_by_equality_and_not_by_looks() -> None:
     def key(context: Any) -> str:
         return replace(call_of(), context=context).key
 
@@ -357,7 +361,7 @@ def test_only_so_many_contexts_that_cannot_be_stored_are_known_at_once() -> None
 # --------------------------------------------------------------------- examples
 
 
-def test_an_example_is_a_call_of_a_tool_that_nobody_trusts() -> None:
+def test_an_example_is_a_call_of_a_tool_that_no_one_trusts() -> None:
     call = ToolCall.example("delete_file", {"path": "/srv/a"}, server="files", context="ana")
     assert (call.server, call.tool.name, call.arguments) == (
         "files",
@@ -405,7 +409,7 @@ def test_an_example_may_be_of_a_definition_or_of_a_tool() -> None:
         lambda: ToolCall.example(call_of().tool, read_only=True),
     ],
 )
-def test_an_example_that_cannot_be_made_says_why(make: Any) -> None:
+def test_an_example_that_cannot_be_made_gives_the_reason(make: Any) -> None:
     with pytest.raises(ConfigError, match=r"ToolCall\.example"):
         make()
 
@@ -428,11 +432,11 @@ async def test_tools_and_results_are_data_after_a_call_as_well(copied: Any) -> N
         assert [one.fingerprint for one in again] == [one.fingerprint for one in tools]
         assert copied(result) == result
         for value in (tools, [*tools], again):
-            shown = [json.loads(json.dumps(dataclasses.asdict(one))) for one in value]
-            assert shown == [json.loads(json.dumps(one.to_json())) for one in tools]
-        assert {"name", "description", "input_schema", "findings"} <= shown[0].keys()
-        assert not [name for name in shown[0] if name.startswith("_")]
+            displayed = [json.loads(json.dumps(dataclasses.asdict(one))) for one in value]
+            assert displayed == [json.loads(json.dumps(one.to_json())) for one in tools]
+        assert {"name", "description", "input_schema", "findings"} <= displayed[0].keys()
+        assert not [name for name in displayed[0] if name.startswith("_")]
         assert replace(tools[0], bound=("a",)).name == tools[0].name
-        answer = json.loads(json.dumps(result.to_json()))
-        assert answer["text"] == result.text
-        assert answer["content"] == result.raw["content"]
+        response = json.loads(json.dumps(result.to_json()))
+        assert response["text"] == result.text
+        assert response["content"] == result.raw["content"]

@@ -173,9 +173,9 @@ def test_hostile_texts_are_read_up_to_a_limit() -> None:
         tool("c", "\uff21" * 10_000 + "aA" * 10_000),
     )
     assert max(len(words) for words in _words_of(index)) <= 400
-    kept: Any = tool_index._words_of_run
-    assert len(kept.__self__) <= 2_048
-    assert max(map(len, kept.__self__)) <= 32
+    stored: Any = tool_index._words_of_run
+    assert len(stored.__self__) <= 2_048
+    assert max(map(len, stored.__self__)) <= 32
     assert names(index, "hgfedc") == []
     assert index.search("b" * 1_000_000 + many, 8) == []
 
@@ -294,7 +294,7 @@ def test_tools_are_ranked_as_the_books_have_it(tools: list[Tool], query: str) ->
 
 
 def _plain(tools: list[Tool], query: str) -> dict[str, float]:
-    """BM25 as a book has it, over what ``tool_index`` says that it counts."""
+    """BM25 as a book has it, over what ``tool_index`` documents that it counts."""
     counts = {each.qualified_name: _counted(each) for each in tools}
     having = Counter(word for times, _ in counts.values() for word in times)
     mean = sum(length for _, length in counts.values()) / len(counts) or 1
@@ -308,11 +308,11 @@ def _plain(tools: list[Tool], query: str) -> dict[str, float]:
 
 
 def _counted(tool: Tool) -> tuple[Counter[str], int]:
-    said = list(words(tool.description or ""))
+    reported = list(words(tool.description or ""))
     named = {*words(tool.name), joined(tool.name), joined(tool.qualified_name)} - {None}
     parameters = {word for each in tool.input_schema["properties"] for word in words(each[:64])}
-    counts = Counter({word: min(4, often) for word, often in Counter(said).items()})
-    length = len(said)
+    counts = Counter({word: min(4, often) for word, often in Counter(reported).items()})
+    length = len(reported)
     for times, found in (
         (4, named),
         (2, {*words(tool.server)}),

@@ -1,4 +1,4 @@
-"""What a definition says of how a tool may be used: its view, its audience, and tasks."""
+"""How a definition limits the use of a tool: its view, its audience, and tasks."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_a_view_is_a_finding_and_not_shown(uri: Any) -> None:
 
 
 @pytest.mark.parametrize("ui", ["x", 7, True, [], ["app"]])
-def test_a_view_that_is_no_object_is_a_finding_and_does_not_count(ui: Any) -> None:
+def test_a_view_that_is_not_an_object_is_a_finding_and_does_not_count(ui: Any) -> None:
     assert with_ui(ui).ui is None
     assert with_ui(ui).is_for_models
     assert "not a JSON object" in str(with_ui(ui).findings[0])
@@ -207,7 +207,7 @@ class Server:
 
 
 @pytest.mark.parametrize(("name", "why"), [("refresh", "only to its views"), ("hidden", "neither")])
-async def test_a_tool_that_is_not_for_models_is_not_called_and_nobody_is_asked(
+async def test_a_tool_that_is_not_for_models_is_not_called_and_no_one_is_asked(
     name: str, why: str, tmp_path: Path
 ) -> None:
     server, asked = Server(), list[ToolCall]()

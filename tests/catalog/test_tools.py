@@ -75,7 +75,7 @@ async def test_a_null_cursor_is_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pages", "limits", "said"),
+    ("pages", "limits", "expected"),
     [
         ([page(nextCursor="x"), page(nextCursor="y"), page()], Limits(pages=2), "Limits.pages"),
         ([page("a", "b", "c")], Limits(tools=2), "Limits.tools"),
@@ -88,11 +88,11 @@ async def test_a_null_cursor_is_the_end() -> None:
     ],
 )
 async def test_an_incomplete_list_is_an_error_and_never_a_short_list(
-    pages: list[Any], limits: Limits, said: str
+    pages: list[Any], limits: Limits, expected: str
 ) -> None:
     server = Server(*pages, limits=limits)
     for _ in range(2):  # nothing of it is stored
-        with pytest.raises(ProtocolViolation, match=said) as caught:
+        with pytest.raises(ProtocolViolation, match=expected) as caught:
             await server.catalog.all()
         assert caught.value.server == "files"
         assert caught.value.result is not None
@@ -224,7 +224,7 @@ async def test_tasks_that_wait_are_served_although_the_fetching_task_failed() ->
 
 
 @pytest.mark.both_backends
-async def test_the_list_is_kept_until_the_server_says_it_changed() -> None:
+async def test_the_list_is_stored_until_the_server_states_it_changed() -> None:
     server = Server(page("a"))
     first = await server.catalog.all()
     server.clock += 10**9

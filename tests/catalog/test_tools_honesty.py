@@ -56,10 +56,10 @@ class Server:
         if self.gate is not None:
             await self.gate.wait()
         await checkpoint()
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        found: dict[str, Any] = answer
+        response = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(response, Exception):
+            raise response
+        found: dict[str, Any] = response
         return found
 
     async def names(self, *, refresh: bool = False) -> list[str]:
@@ -107,7 +107,7 @@ async def test_no_other_error_starts_it_over(answers: list[Any]) -> None:
     assert len(server.asked) == len(answers)
 
 
-# ------------------------------------------------------------ stale, and told
+# ------------------------------------------------------------ stale, and reported
 
 
 LOST = [
@@ -119,7 +119,7 @@ LOST = [
 
 
 @pytest.mark.parametrize("failure", LOST, ids=["connect", "server", "timeout", "violation"])
-async def test_a_list_that_cannot_be_refreshed_is_served_and_says_so(failure: Any) -> None:
+async def test_a_list_that_cannot_be_refreshed_is_served_and_reports_it(failure: Any) -> None:
     server = Server(page("a", ttlMs=1_000), failure)
     first = await server.catalog.all()
     assert first.findings == ()
@@ -208,7 +208,7 @@ async def test_an_old_fetch_that_ends_after_a_notice_does_not_count_as_new() -> 
 
 
 @pytest.mark.both_backends
-async def test_without_a_ttl_a_list_lives_only_where_changes_are_heard_of() -> None:
+async def test_without_a_ttl_a_list_lives_only_while_changes_are_notified() -> None:
     server = Server(page("a"))
     server.feed.stream = None
     await server.names()
@@ -233,7 +233,7 @@ async def test_a_list_is_asked_for_again_once_a_change_may_have_been_missed() ->
     assert len(server.asked) == 3
 
 
-async def test_a_ttl_holds_whatever_is_heard() -> None:
+async def test_a_ttl_holds_whatever_is_received() -> None:
     server = Server(page("a", ttlMs=1_000))
     server.feed.stream = None
     await server.names()
@@ -345,7 +345,7 @@ async def test_a_schema_of_a_dialect_we_do_not_know_leaves_the_tool_usable_with_
 
 
 @pytest.mark.parametrize("hint", ["true", 1, {}, "no"])
-async def test_a_hint_that_is_no_boolean_is_dropped_and_the_tool_stays(hint: Any) -> None:
+async def test_a_hint_that_is_not_a_boolean_is_dropped_and_the_tool_stays(hint: Any) -> None:
     definition = tool("x", annotations={"readOnlyHint": hint, "destructiveHint": False})
     found = await Server({"tools": [definition]}, trusted=True).catalog.find("x")
     (finding,) = found.findings
@@ -353,7 +353,7 @@ async def test_a_hint_that_is_no_boolean_is_dropped_and_the_tool_stays(hint: Any
     assert str(finding) == "its readOnlyHint is neither true nor false and does not count"
 
 
-async def test_annotations_that_are_no_object_are_a_finding() -> None:
+async def test_annotations_that_are_not_an_object_are_a_finding() -> None:
     offered = {"tools": [tool("x", annotations=[True])]}
     found = await Server(offered, trusted=True).catalog.find("x")
     assert "annotations are not a JSON object" in str(found.findings[0])
@@ -411,7 +411,7 @@ async def test_texts_inside_the_values_of_a_schema_are_inspected(part: dict[str,
 
 
 async def test_findings_are_shown_to_the_approver_of_a_call() -> None:
-    shown: list[tuple[str, ...]] = []
+    displayed: list[tuple[str, ...]] = []
 
     def server(message: dict[str, Any]) -> Any:
         if message["method"] == "tools/list":
@@ -419,9 +419,9 @@ async def test_findings_are_shown_to_the_approver_of_a_call() -> None:
         return {"content": []} if message["method"] == "tools/call" else NotImplemented
 
     async def approve(call: ToolCall) -> Allow:
-        shown.append(tuple(map(str, call.findings)))
+        displayed.append(tuple(map(str, call.findings)))
         return Allow()
 
     async with connect(MemoryServer(server), approval=approve) as session:
         await session.call_tool("a")
-    assert "instruct the model: 'do not tell the user'" in shown[0][0]
+    assert "instruct the model: 'do not tell the user'" in displayed[0][0]

@@ -30,14 +30,14 @@ any_annotations: st.SearchStrategy[Any] = st.one_of(
 )
 
 
-def hints(said: Any, trusted: bool) -> Hints:
-    definition = {"name": "t", "inputSchema": {}, "annotations": said}
+def hints(declared: Any, trusted: bool) -> Hints:
+    definition = {"name": "t", "inputSchema": {}, "annotations": declared}
     return Tool("t", "s", trusted, definition).hints
 
 
 @given(any_annotations)
-def test_no_annotation_of_an_untrusted_server_changes_a_hint(said: Any) -> None:
-    assert hints(said, trusted=False) == WORST
+def test_no_annotation_of_an_untrusted_server_changes_a_hint(declared: Any) -> None:
+    assert hints(declared, trusted=False) == WORST
 
 
 def test_the_worst_case_is_what_the_specification_assumes() -> None:
@@ -46,7 +46,7 @@ def test_the_worst_case_is_what_the_specification_assumes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("declared", "expected"),
     [
         ({}, WORST),
         (
@@ -75,8 +75,8 @@ def test_the_worst_case_is_what_the_specification_assumes() -> None:
         ({"readOnlyHint": False, "destructiveHint": True, "title": "x"}, None),
     ],
 )
-def test_a_trusted_server_is_taken_at_its_word(said: Any, expected: Hints | None) -> None:
-    found = hints(said, trusted=True)
+def test_a_trusted_server_is_taken_at_its_word(declared: Any, expected: Hints | None) -> None:
+    found = hints(declared, trusted=True)
     if expected is None:
         assert (found.read_only, found.destructive) == (False, True)
     else:
@@ -90,22 +90,22 @@ def test_only_json_booleans_are_hints(name: str, odd: Any) -> None:
 
 
 @pytest.mark.parametrize("odd", [None, True, "readOnlyHint", ["readOnlyHint"], 7])
-def test_annotations_that_are_no_object_say_nothing(odd: Any) -> None:
+def test_annotations_that_are_not_an_object_are_ignored(odd: Any) -> None:
     assert hints(odd, trusted=True) == WORST
 
 
 @given(st.dictionaries(st.sampled_from(NAMES[2:]), st.booleans()))
 def test_a_tool_that_contradicts_itself_counts_as_the_worst_case(more: dict[str, bool]) -> None:
-    said = {"readOnlyHint": True, "destructiveHint": True, **more}
-    found = hints(said, trusted=True)
+    declared = {"readOnlyHint": True, "destructiveHint": True, **more}
+    found = hints(declared, trusted=True)
     assert replace(found, contradicted=frozenset()) == WORST
     for hint, wire in zip(FIELDS, NAMES, strict=True):
-        assert found.source[hint] == ("contradiction" if wire in said else "assumed")
+        assert found.source[hint] == ("contradiction" if wire in declared else "assumed")
 
 
 @given(any_annotations)
-def test_a_better_hint_than_the_worst_is_always_the_servers_word(said: Any) -> None:
-    found = hints(said, trusted=True)
+def test_a_better_hint_than_the_worst_is_always_the_servers_word(declared: Any) -> None:
+    found = hints(declared, trusted=True)
     for hint in ("read_only", "idempotent", "open_world"):
         if getattr(found, hint) != getattr(WORST, hint):
             assert hint in found.said
@@ -114,26 +114,26 @@ def test_a_better_hint_than_the_worst_is_always_the_servers_word(said: Any) -> N
 
 
 @given(any_annotations, st.booleans())
-def test_each_hint_says_where_its_value_comes_from(said: Any, trusted: bool) -> None:
-    found = hints(said, trusted)
+def test_each_hint_names_where_its_value_comes_from(declared: Any, trusted: bool) -> None:
+    found = hints(declared, trusted)
     for hint, wire in zip(FIELDS, NAMES, strict=True):
-        counts = trusted and type(said) is dict and type(said.get(wire)) is bool
+        counts = trusted and type(declared) is dict and type(declared.get(wire)) is bool
         assert (found.source[hint] != "assumed") is counts
         if found.source[hint] == "server":
-            assert getattr(found, hint) is said[wire]
+            assert getattr(found, hint) is declared[wire]
 
 
 def test_a_tool_that_contradicts_itself_is_a_finding_where_it_is_trusted() -> None:
-    said = {"readOnlyHint": True, "destructiveHint": True}
-    definition = {"name": "t", "inputSchema": {}, "annotations": said}
+    declared = {"readOnlyHint": True, "destructiveHint": True}
+    definition = {"name": "t", "inputSchema": {}, "annotations": declared}
     (finding,) = hint_findings(definition["annotations"], True)
     assert "both read-only and destructive" in str(finding)
     assert hint_findings(definition["annotations"], False) == []
 
 
 @given(any_annotations)
-def test_no_annotation_of_an_untrusted_server_is_a_finding(said: Any) -> None:
-    definition = {"name": "t", "inputSchema": {}, "annotations": said}
+def test_no_annotation_of_an_untrusted_server_is_a_finding(declared: Any) -> None:
+    definition = {"name": "t", "inputSchema": {}, "annotations": declared}
     assert hint_findings(definition["annotations"], False) == []
 
 
@@ -159,14 +159,14 @@ async def trusted_ones(trusted: Any) -> list[str]:
 
 
 async def test_a_function_trusts_tool_by_tool_and_is_shown_them_untrusted() -> None:
-    shown: list[tuple[str, str, bool, Any]] = []
+    displayed: list[tuple[str, str, bool, Any]] = []
 
     def trust(tool: Tool) -> bool:
-        shown.append((tool.server, tool.name, tool.trusted, tool.annotations))
+        displayed.append((tool.server, tool.name, tool.trusted, tool.annotations))
         return tool.name == "b"
 
     assert await trusted_ones(trust) == ["b"]
-    assert shown == [("memory", "a", False, None), ("memory", "b", False, None)]
+    assert displayed == [("memory", "a", False, None), ("memory", "b", False, None)]
 
 
 def raises(tool: Tool) -> bool:
@@ -174,14 +174,14 @@ def raises(tool: Tool) -> bool:
 
 
 def is_async(tool: Tool) -> Any:
-    async def answer() -> bool:
+    async def respond() -> bool:
         return True
 
-    return answer()
+    return respond()
 
 
 @pytest.mark.parametrize("trust", [raises, is_async, lambda tool: 1, lambda tool: "yes"])
-async def test_whatever_a_function_gives_but_true_means_no_and_is_said(
+async def test_anything_but_true_of_a_function_is_a_denial_and_is_reported(
     trust: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert await trusted_ones(trust) == []
@@ -211,7 +211,7 @@ async def trust_later(tool: Tool) -> bool:
 
 
 @pytest.mark.parametrize("odd", [1, None, "yes", trust_later])
-def test_what_is_neither_a_bool_nor_a_plain_function_is_no_trust(odd: Any) -> None:
+def test_what_is_neither_a_bool_nor_a_plain_function_is_not_trust(odd: Any) -> None:
     with pytest.raises(ConfigError, match="trusted="):
         connect(MemoryServer(offers), trusted=odd)
 

@@ -56,7 +56,7 @@ def lose(session: Session) -> None:
     session._connection.transport.end()  # type: ignore[attr-defined]
 
 
-async def test_a_change_is_told_from_the_first_line_of_the_block_to_its_end(
+async def test_a_change_is_reported_from_the_first_line_of_the_block_to_its_end(
     library: Library,
 ) -> None:
     async with reading(library) as session:
@@ -93,7 +93,7 @@ async def test_updates_that_were_not_taken_yet_come_as_one(library: Library, clo
         assert await anext(updates) == ResourceUpdate(EMMA)
 
 
-async def test_a_part_of_what_is_watched_is_told_by_its_own_name() -> None:
+async def test_a_part_of_what_is_watched_is_reported_by_its_own_name() -> None:
     library = Handshake()
     async with reading(library) as session, session.subscribe_resource("book:emma") as updates:
         for uri in ("book:emma2", "book:emma/ch1", "book:em", "book:emma#p", "other:x", None, 7):
@@ -183,7 +183,7 @@ async def test_a_lost_connection_is_replaced_while_a_task_waits_and_counts_as_a_
         assert await anext(updates) == ResourceUpdate(EMMA)
 
 
-async def test_an_idle_watch_sleeps_until_it_is_told(library: Library, clock: Clock) -> None:
+async def test_an_idle_watch_sleeps_until_it_is_notified(library: Library, clock: Clock) -> None:
     async with (
         reading(library) as session,
         session.tool_changes() as tools,
@@ -207,7 +207,7 @@ async def test_an_idle_watch_sleeps_until_it_is_told(library: Library, clock: Cl
         tasks.cancel_scope.cancel()
 
 
-async def test_an_idle_watch_is_told_of_a_lost_connection_and_not_by_the_clock(
+async def test_an_idle_watch_is_notified_of_a_lost_connection_and_not_by_the_clock(
     library: Library,
 ) -> None:
     async with (
@@ -246,10 +246,10 @@ async def test_a_stream_that_ends_is_opened_again_and_counts_as_a_change(clock: 
         session.subscribe_resource(EMMA) as updates,
         quickly(clock),
     ):
-        ((id, (_, say)),) = library.streams.items()
+        ((id, (_, send)),) = library.streams.items()
         library.streams.clear()
         result = {"resultType": "complete", "_meta": {ID: id}}
-        say({"jsonrpc": "2.0", "id": id, "result": result})
+        send({"jsonrpc": "2.0", "id": id, "result": result})
         assert await anext(updates) == ResourceUpdate(EMMA, certain=False)
         assert holds(library, EMMA)
 
@@ -276,7 +276,7 @@ async def test_a_subscription_that_failed_to_open_holds_nothing(
         with pytest.raises(ServerError):
             async with session.subscribe_resource(EMMA):
                 raise AssertionError
-        unwilling.refuses = lambda message, say: None
+        unwilling.refuses = lambda message, send: None
         async with quickly(clock):
             with anyio.move_on_after(0.1):
                 async with session.subscribe_resource(EMMA):
@@ -286,7 +286,7 @@ async def test_a_subscription_that_failed_to_open_holds_nothing(
 
 
 async def test_silence_names_the_clock_that_bounds_it(library: Library, clock: Clock) -> None:
-    def nothing(message: dict[str, Any], say: Callable[[Any], None]) -> None:
+    def nothing(message: dict[str, Any], send: Callable[[Any], None]) -> None:
         clock.jump(5.1)
 
     Unwilling(library).refuses = nothing
@@ -297,20 +297,20 @@ async def test_silence_names_the_clock_that_bounds_it(library: Library, clock: C
 
 
 class Unwilling:
-    """Refuses what it is told to refuse, in either era."""
+    """Refuses what a test sets, in either era."""
 
     def __init__(self, library: Library) -> None:
         self.refuses: Any = JsonRpcError(-32602, "no \x1b[31msuch book")
         self._answer = library.answer
         library.answer = self  # type: ignore[method-assign]
 
-    def __call__(self, message: dict[str, Any], say: Callable[[Any], None]) -> Any:
+    def __call__(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
         if message.get("method") in ("subscriptions/listen", "resources/subscribe"):
             if isinstance(self.refuses, JsonRpcError):
                 raise Refused(self.refuses.code, self.refuses.message, self.refuses.data)
             if self.refuses is not None:
-                return self.refuses(message, say)
-        return self._answer(message, say)
+                return self.refuses(message, send)
+        return self._answer(message, send)
 
 
 async def test_a_refusal_is_raised_and_the_next_time_it_is_asked_again(library: Library) -> None:
@@ -334,10 +334,10 @@ async def test_a_server_that_does_not_agree_to_all_of_it_is_not_waited_for(agree
     library = Stateless()
     unwilling = Unwilling(library)
 
-    def acknowledge(message: dict[str, Any], say: Callable[[Any], None]) -> None:
+    def acknowledge(message: dict[str, Any], send: Callable[[Any], None]) -> None:
         params = {"notifications": agreed, "_meta": {ID: message["id"]}}
         method = "notifications/subscriptions/acknowledged"
-        say({"jsonrpc": "2.0", "method": method, "params": params})
+        send({"jsonrpc": "2.0", "method": method, "params": params})
 
     unwilling.refuses = acknowledge
     async with reading(library) as session:
@@ -347,7 +347,7 @@ async def test_a_server_that_does_not_agree_to_all_of_it_is_not_waited_for(agree
 
 async def test_waiting_for_an_acknowledgement_is_bounded(library: Library, clock: Clock) -> None:
     unwilling = Unwilling(library)
-    unwilling.refuses = lambda message, say: None
+    unwilling.refuses = lambda message, send: None
     async with reading(library, timeouts=Timeouts(connect=5)) as session, quickly(clock):
         with pytest.raises(McpError) as caught:
             await anext(session.subscribe_resource(EMMA))
@@ -357,7 +357,7 @@ async def test_waiting_for_an_acknowledgement_is_bounded(library: Library, clock
 async def test_a_stream_that_http_refuses_is_not_waited_for() -> None:
     class Refusing(LibraryApp):
         async def __call__(self, request: Request, reply: Reply) -> None:
-            if request.says == "subscriptions/listen":
+            if request.rpc_method == "subscriptions/listen":
                 await reply.send(403, b"not for you")
             else:
                 await super().__call__(request, reply)

@@ -1,4 +1,4 @@
-"""Any file, of any program: read or refused with its place, and no secret in what is said."""
+"""Any file, of any program: parsed or refused with its place, and no secret in a report."""
 
 from __future__ import annotations
 
@@ -91,19 +91,19 @@ _FILES = st.tuples(
 
 @contextmanager
 def file_of(name: str, content: str) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", folder)
+    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", directory)
         patch.setenv("SECRET", SECRET)
         patch.delenv("MISSING", raising=False)
-        Path(folder, "secret").write_text("shown where it is a word")
-        Path(folder, ".env").write_text(f"FROM_FILE={SECRET}")
-        path = Path(folder, name)
+        Path(directory, "secret").write_text("shown where it is a word")
+        Path(directory, ".env").write_text(f"FROM_FILE={SECRET}")
+        path = Path(directory, name)
         path.write_bytes(content.encode("utf-8", "surrogatepass"))
         yield path
 
 
 def checked(path: Path, program: str) -> Config | None:
-    """What every config keeps, whatever stands in it."""
+    """The promises of every config, whatever it contains."""
     try:
         config = load_config(path, program=program)
     except ConfigError as error:
@@ -126,9 +126,9 @@ def _check(config: Config, path: Path, program: str) -> None:
         assert server.trusted in (None, False)
         assert (server.approval, server.handlers) == (None, None)
         assert server.validation in (None, "strict")
-    shown = [repr(config), *map(str, config.problems)]
-    shown += [f"{each}{each.args}{each.findings[1:]}" for each in config.requests.values()]
-    assert SECRET not in "".join(shown)
+    displayed = [repr(config), *map(str, config.problems)]
+    displayed += [f"{each}{each.args}{each.findings[1:]}" for each in config.requests.values()]
+    assert SECRET not in "".join(displayed)
     again = load_config(path, program=program)
     assert [each.fingerprint for each in again.requests.values()] == [
         each.fingerprint for each in config.requests.values()

@@ -29,9 +29,9 @@ def a_home_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
+    directory = tmp_path / "project"
+    directory.mkdir()
+    return directory
 
 
 def written(path: Path, content: Any) -> Path:
@@ -212,9 +212,9 @@ def test_an_input_that_is_not_asked_for_needs_a_value_of_the_host(project: Path)
         ("inputs[4]", "is not an input: it has no id"),
         ("inputs[5]", "is not an input: it has no id"),
     ]
-    given = load_config(path, inputs=dict.fromkeys("abc", "v"))
-    assert list(given.servers) == ["a", "b", "c"]
-    assert [one.key for one in given.problems] == ["inputs[4]", "inputs[5]"]
+    passed = load_config(path, inputs=dict.fromkeys("abc", "v"))
+    assert list(passed.servers) == ["a", "b", "c"]
+    assert [one.key for one in passed.problems] == ["inputs[4]", "inputs[5]"]
 
 
 def test_cursor(project: Path) -> None:
@@ -482,9 +482,9 @@ def test_configs_of_a_project_and_of_the_user_are_found(
 def test_on_macos_the_settings_of_programs_are_in_application_support(
     a_home_of_its_own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = a_home_of_its_own / "Library" / "Application Support"
-    path = written(folder / "mcp-client" / "mcp.json", "{}")
-    desktop = written(folder / "Claude" / "claude_desktop_config.json", "{}")
+    directory = a_home_of_its_own / "Library" / "Application Support"
+    path = written(directory / "mcp-client" / "mcp.json", "{}")
+    desktop = written(directory / "Claude" / "claude_desktop_config.json", "{}")
     monkeypatch.setattr(sys, "platform", "darwin")
     found = find_configs(a_home_of_its_own / "elsewhere")
     assert ConfigFile(path, "mcp-client", "user") in found
@@ -508,7 +508,7 @@ def test_a_place_that_cannot_be_looked_at_has_no_file(monkeypatch: pytest.Monkey
         ("HOME", ".", ".cursor/mcp.json"),
     ],
 )
-def test_a_relative_folder_of_settings_makes_no_file_the_users(
+def test_a_relative_directory_of_settings_makes_no_file_the_users(
     project: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, file: str
 ) -> None:
     (project / "inner").mkdir()
@@ -522,7 +522,7 @@ def test_a_relative_folder_of_settings_makes_no_file_the_users(
     assert load_config(path).scope == "user"
 
 
-def test_the_files_of_the_home_folder_are_the_users_wherever_one_looks_from(
+def test_the_files_of_the_home_directory_are_the_users_wherever_one_looks_from(
     a_home_of_its_own: Path,
 ) -> None:
     written(a_home_of_its_own / ".cursor" / "mcp.json", "{}")
@@ -547,13 +547,13 @@ def test_a_path_given_by_hand_is_a_projects(project: Path) -> None:
         ("a.toml", "", "codex"),
     ],
 )
-def test_a_file_by_another_name_is_known_by_what_it_says(
+def test_a_file_by_another_name_is_known_by_its_content(
     project: Path, name: str, content: str, program: str
 ) -> None:
     assert load_config(written(project / name, content)).program == program
 
 
-def test_whose_file_it_is_can_be_said(project: Path) -> None:
+def test_whose_file_it_is_is_known(project: Path) -> None:
     path = written(project / "x.json", '{"mcpServers": {"a": {"command": "$TOKEN"}}}')
     assert stdio(load_config(path, program="gemini"), "a").command == "s3cret-t0ken"
     with pytest.raises(ConfigError, match="give one of"):

@@ -23,11 +23,11 @@ WEATHER = Path(__file__).parents[2] / "examples" / "servers" / "weather.py"
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
+    directory = tmp_path / "project"
+    directory.mkdir()
     (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    return folder
+    return directory
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def env_of(config: Config, name: str) -> Any:
     return server.env
 
 
-def test_a_projects_file_is_read_without_the_files_it_names_until_somebody_looks(
+def test_a_projects_file_is_read_without_the_files_it_names_until_a_person_looks(
     project: Path, opened: list[str]
 ) -> None:
     (project / "a.env").write_text("A=1")
@@ -201,17 +201,17 @@ def test_a_file_of_variables_that_cannot_be_used_costs_every_server_that_names_i
             config.servers[name]
 
 
-def test_links_are_followed_below_the_folders_and_no_further(tmp_path: Path) -> None:
-    folder = tmp_path / "project"
-    (folder / "deep").mkdir(parents=True)
-    (folder / "deep" / "file").write_text("")
-    (folder / "in").symlink_to("deep")
-    (folder / "out").symlink_to("../other")
-    (folder / "loop").symlink_to("loop")
-    below = [str(folder)]
-    assert resolved(f"{folder}/in/file", below) == f"{folder}/deep/file"
-    assert resolved(f"{folder}/in/../in/none/x", below) == f"{folder}/deep/none/x"
-    assert followed(f"{folder}/out/x", below) == (f"{tmp_path}/other/x", False)
-    assert resolved(f"{folder}/loop", below) is None
-    assert resolved(f"{folder}x", below) is None
+def test_links_are_followed_below_the_directories_and_no_further(tmp_path: Path) -> None:
+    directory = tmp_path / "project"
+    (directory / "deep").mkdir(parents=True)
+    (directory / "deep" / "file").write_text("")
+    (directory / "in").symlink_to("deep")
+    (directory / "out").symlink_to("../other")
+    (directory / "loop").symlink_to("loop")
+    below = [str(directory)]
+    assert resolved(f"{directory}/in/file", below) == f"{directory}/deep/file"
+    assert resolved(f"{directory}/in/../in/none/x", below) == f"{directory}/deep/none/x"
+    assert followed(f"{directory}/out/x", below) == (f"{tmp_path}/other/x", False)
+    assert resolved(f"{directory}/loop", below) is None
+    assert resolved(f"{directory}x", below) is None
     assert resolved("/etc/passwd", ["/"]) is None

@@ -42,8 +42,8 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def config_of(folder: Path, name: str, content: Any, **options: Any) -> Config:
-    path = folder / name
+def config_of(directory: Path, name: str, content: Any, **options: Any) -> Config:
+    path = directory / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content if isinstance(content, str) else json.dumps(content, indent=1))
     config = load_config(path, **options)
@@ -84,7 +84,7 @@ def test_a_plugin_of_claude_code_has_its_servers_at_the_top_level(tmp_path: Path
     assert (list(wrapped.servers), wrapped.problems) == (["db", "web"], ())
 
 
-def test_what_is_no_server_at_the_top_level_is_reported(tmp_path: Path) -> None:
+def test_what_is_not_a_server_at_the_top_level_is_reported(tmp_path: Path) -> None:
     config = config_of(tmp_path, ".mcp.json", {"$schema": "x", "a": A, "b": {"args": []}})
     assert list(config.servers) == ["a"]
     assert reported(config) == [("'$schema'", False), ("b", False)]
@@ -92,7 +92,7 @@ def test_what_is_no_server_at_the_top_level_is_reported(tmp_path: Path) -> None:
     assert "taken for a file of mcp-client" in problem.message
 
 
-def test_a_name_that_stands_twice_at_the_top_level_is_left_out(tmp_path: Path) -> None:
+def test_a_name_that_occurs_twice_at_the_top_level_is_left_out(tmp_path: Path) -> None:
     text = '{"a": {"command": "x"},\n"b": {"command": "y"},\n"a": {"command": "evil"}}'
     config = config_of(tmp_path, ".mcp.json", text)
     assert list(config.servers) == ["b"]
@@ -148,10 +148,10 @@ def test_the_words_of_copilot_cli_are_those_of_the_file_of_no_program_too(tmp_pa
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has folders of its own")
 def test_the_files_of_copilot_cli_and_zed_are_found(tmp_path: Path) -> None:
-    home, folder = tmp_path / "home", tmp_path / "project"
+    home, directory = tmp_path / "home", tmp_path / "project"
     for place, name, program in (
-        (folder, ".github/mcp.json", "copilot"),
-        (folder, ".zed/settings.json", "zed"),
+        (directory, ".github/mcp.json", "copilot"),
+        (directory, ".zed/settings.json", "zed"),
         (home, ".copilot/mcp-config.json", "copilot"),
         (home, ".config/zed/settings.json", "zed"),
     ):
@@ -160,7 +160,7 @@ def test_the_files_of_copilot_cli_and_zed_are_found(tmp_path: Path) -> None:
         scope = "user" if place == home else "project"
         assert (config.program, config.scope) == (program, scope)
         assert started(config, "a").cwd == str(place), "not in the folder of the file"
-        assert (program, scope) in {(one.program, one.scope) for one in find_configs(folder)}
+        assert (program, scope) in {(one.program, one.scope) for one in find_configs(directory)}
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_type_in_the_words_of_another_program_is_taken_and_reported(
         ("mcp-config.json", '{"mcpServers": {', "Copilot CLI", "no server is loaded"),
     ],
 )
-def test_a_file_without_a_server_says_what_it_was_taken_for_and_why(
+def test_a_file_without_a_server_states_what_it_was_taken_for_and_why(
     tmp_path: Path, name: str, content: str, title: str, why: str
 ) -> None:
     config = config_of(tmp_path, name, content)
@@ -217,7 +217,7 @@ def test_a_file_without_a_server_says_what_it_was_taken_for_and_why(
     assert why in problem.message
 
 
-def test_the_servers_of_both_spellings_are_read_from_a_file_that_is_no_programs(
+def test_the_servers_of_both_spellings_are_parsed_from_a_file_of_no_program(
     tmp_path: Path,
 ) -> None:
     content = {"servers": {"a": A, "same": B, "b": A}, "mcpServers": {"b": B, "same": B, "c": B}}
@@ -290,10 +290,10 @@ def test_a_variable_that_is_left_out_is_shown_and_changes_no_confirmation(
     assert requests() == unset
 
 
-async def test_a_server_with_a_variable_left_out_is_not_started_without_a_yes(
+async def test_a_server_with_a_variable_left_out_is_not_started_without_an_approval(
     project: Project,
 ) -> None:
-    path = project.folder / ".codex" / "config.toml"
+    path = project.directory / ".codex" / "config.toml"
     path.parent.mkdir()
     members = {**project.server, "env_vars": ["MISSING"]}
     lines = [f"{name} = {json.dumps(value)}" for name, value in members.items()]
@@ -374,6 +374,6 @@ def test_a_variable_as_another_program_spells_it_is_reported_with_the_right_spel
 
 
 @pytest.mark.parametrize("value", ["pa$WORD", "100%", "{a: 1}", "$5", "a$b", "50%OFF%", "{env}"])
-def test_a_sign_that_is_no_variable_is_not_reported(tmp_path: Path, value: str) -> None:
+def test_a_sign_that_is_not_a_variable_is_not_reported(tmp_path: Path, value: str) -> None:
     content = {"mcpServers": {"a": {**A, "env": {"K": value}, "args": ["-c", "echo $HOME"]}}}
     assert config_of(tmp_path, ".cursor/mcp.json", content).problems == ()

@@ -37,7 +37,7 @@ def problems_of(tmp_path: Path, server: Any, name: str = "mcp.json") -> tuple[Co
 
 
 @pytest.mark.parametrize(
-    ("server", "key", "says"),
+    ("server", "key", "expected"),
     [
         (3, "", "not an object"),
         ({}, "", "neither a command nor a url"),
@@ -76,17 +76,17 @@ def problems_of(tmp_path: Path, server: Any, name: str = "mcp.json") -> tuple[Co
     ],
 )
 def test_a_server_with_something_wrong_is_left_out(
-    tmp_path: Path, server: Any, key: str, says: str
+    tmp_path: Path, server: Any, key: str, expected: str
 ) -> None:
     (problem,) = problems_of(tmp_path, server)
     assert problem.line == 3
     assert problem.key == f"mcpServers.bad{key}"
-    assert says in problem.message
+    assert expected in problem.message
     assert "left out" in problem.message
 
 
 @pytest.mark.parametrize(
-    ("member", "says"),
+    ("member", "expected"),
     [
         ({"trust": True}, "which calls run"),
         ({"alwaysAllow": ["read"]}, "which calls run"),
@@ -99,20 +99,20 @@ def test_a_server_with_something_wrong_is_left_out(
         ({"mcp-client": {"approval": "allow"}}, "not a field"),
     ],
 )
-def test_what_has_no_effect_is_said_and_the_server_is_there(
-    tmp_path: Path, member: Any, says: str
+def test_what_has_no_effect_is_reported_and_the_server_is_there(
+    tmp_path: Path, member: Any, expected: str
 ) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps({"mcpServers": {"a": {"command": "x", **member}}}))
     config = load_config(path)
     (problem,) = config.problems
-    assert says in problem.message
+    assert expected in problem.message
     server = config.servers["a"]
     assert (server.trusted, server.approval, server.timeouts) == (None, None, None)
 
 
 @pytest.mark.parametrize("member", [{"trust": False}, {"alwaysAllow": []}, {"autoApprove": None}])
-def test_a_grant_of_nothing_is_no_problem(tmp_path: Path, member: Any) -> None:
+def test_a_grant_of_nothing_is_not_a_problem(tmp_path: Path, member: Any) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps({"mcpServers": {"a": {"command": "x", **member}}}))
     assert load_config(path).problems == ()
@@ -128,7 +128,7 @@ def test_a_name_that_cannot_be_shown_is_not_taken(tmp_path: Path, name: str) -> 
     assert "\n" not in str(config.problems[0])
 
 
-def test_a_server_that_stands_twice_is_left_out(tmp_path: Path) -> None:
+def test_a_server_that_occurs_twice_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / ".mcp.json"
     path.write_text(
         '{"mcpServers": {\n"a": {"command": "x"},\n"b": {"command": "y",\n"command": "z"},'
@@ -143,7 +143,7 @@ def test_a_server_that_stands_twice_is_left_out(tmp_path: Path) -> None:
     assert "line 6" in config.problems[0].message
 
 
-def test_servers_that_stand_under_two_tops_are_all_left_out(tmp_path: Path) -> None:
+def test_servers_that_are_under_two_tops_are_all_left_out(tmp_path: Path) -> None:
     path = tmp_path / ".mcp.json"
     path.write_text(
         '{"mcpServers": {"a": {"command": "x"}},\n"mcpServers": {"b": {"command": "y"}}}'
@@ -154,7 +154,7 @@ def test_servers_that_stand_under_two_tops_are_all_left_out(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "line", "says"),
+    ("name", "content", "line", "expected"),
     [
         (".mcp.json", '{"mcpServers": {\n"a": {"command": "x",}\n}}', 2, "comma"),
         (".mcp.json", "{\n// no comments here\n}", 2, "comments"),
@@ -167,12 +167,12 @@ def test_servers_that_stand_under_two_tops_are_all_left_out(tmp_path: Path) -> N
     ],
 )
 def test_a_file_of_another_form_is_a_problem_with_its_line(
-    tmp_path: Path, name: str, content: str, line: int | None, says: str
+    tmp_path: Path, name: str, content: str, line: int | None, expected: str
 ) -> None:
     (tmp_path / name).write_text(content)
     config = load_config(tmp_path / name)
     assert not config.servers
-    assert any(each.line == line and says in each.message for each in config.problems)
+    assert any(each.line == line and expected in each.message for each in config.problems)
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_value_that_a_variable_brings_is_not_in_a_problem(
         assert "t0ken" not in str(problem)
 
 
-def test_too_many_problems_and_too_many_servers_are_told_of_once(tmp_path: Path) -> None:
+def test_too_many_problems_and_too_many_servers_are_reported_once(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     servers = {f"s{n}": {"command": "x", "a": 1, "b": 2, "c": 3} for n in range(600)}
     path.write_text(json.dumps({"mcpServers": servers}))
@@ -244,13 +244,13 @@ def test_nothing_of_a_config_shows_a_secret(tmp_path: Path) -> None:
     )
     config = load_config(path)
     assert len(config.servers) == 2
-    shown = repr(config) + repr(config.requests) + repr(config._starts)
-    shown += "".join(map(repr, [*config.servers.values(), *config.requests.values()]))
-    assert "s3cret" not in shown
-    assert "literal-secret" not in shown
+    displayed = repr(config) + repr(config.requests) + repr(config._starts)
+    displayed += "".join(map(repr, [*config.servers.values(), *config.requests.values()]))
+    assert "s3cret" not in displayed
+    assert "literal-secret" not in displayed
 
 
-def test_a_url_in_a_file_that_knows_none_is_said_to_have_no_effect(tmp_path: Path) -> None:
+def test_a_url_in_a_file_that_knows_none_is_reported_to_have_no_effect(tmp_path: Path) -> None:
     path = tmp_path / "claude_desktop_config.json"
     path.write_text(json.dumps({"mcpServers": {"a": {"url": "https://example.com"}}}))
     config = load_config(path)
@@ -276,8 +276,8 @@ def test_a_url_in_a_file_that_knows_none_is_said_to_have_no_effect(tmp_path: Pat
 def test_a_field_that_was_probably_misspelled_names_the_one_that_was_meant(
     tmp_path: Path, written: str, meant: str
 ) -> None:
-    told = [problem.message for problem in problems_of(tmp_path, {written: "x"})]
-    assert any(message.endswith(f"did you mean {meant!r}?") for message in told), told
+    reported = [problem.message for problem in problems_of(tmp_path, {written: "x"})]
+    assert any(message.endswith(f"did you mean {meant!r}?") for message in reported), reported
 
 
 def test_nothing_is_guessed_of_a_field_that_is_there_or_like_no_other(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_nothing_is_guessed_of_a_field_that_is_there_or_like_no_other(tmp_path: 
     assert not any("did you mean" in problem.message for problem in problems)
 
 
-def test_a_problem_says_whether_servers_were_left_out_for_it(tmp_path: Path) -> None:
+def test_a_problem_states_whether_servers_were_left_out_for_it(tmp_path: Path) -> None:
     problems = problems_of(tmp_path, {"cmd": "x"})
     assert {problem.key: problem.left_out for problem in problems} == {
         "mcpServers.bad.cmd": False,

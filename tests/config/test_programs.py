@@ -1,4 +1,4 @@
-"""What a program's file says without an effect is reported; what it requires is required."""
+"""Members of a program's file without an effect are reported; what it requires is required."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ UNUSED: list[tuple[str, dict[str, Any], list[str]]] = [
 ]
 
 
-def file_of(folder: Path, program: str, server: dict[str, Any], **beside: Any) -> Path:
+def file_of(directory: Path, program: str, server: dict[str, Any], **beside: Any) -> Path:
     """A file of ``program``, of one server that is called a."""
-    path = folder / "config"
+    path = directory / "config"
     kind = PROGRAMS[program]
     if kind.toml:
         lines = [f"{name} = {json.dumps(value)}" for name, value in beside.items()]
@@ -81,8 +81,8 @@ def test_a_key_that_is_not_honoured_is_a_problem_that_leaves_no_server_out(
 ) -> None:
     config = load_config(file_of(tmp_path, program, server), program=program)
     assert list(config.servers) == ["a"]
-    told = [problem.key.rpartition(".")[2] for problem in config.problems]
-    assert sorted(told) == sorted(names)
+    reported = [problem.key.rpartition(".")[2] for problem in config.problems]
+    assert sorted(reported) == sorted(names)
     for problem in config.problems:
         assert not problem.left_out
         assert "no effect" in problem.message or "other than this host" in problem.message
@@ -133,7 +133,7 @@ def test_the_docstrings_name_the_programs_that_there_are_and_no_other() -> None:
 def test_the_files_of_each_program_are_found_and_known_for_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    program, home, folder = PROGRAMS[name], tmp_path / "home", tmp_path / "project"
+    program, home, directory = PROGRAMS[name], tmp_path / "home", tmp_path / "project"
     monkeypatch.setenv("HOME", str(home))
     for variable in ("XDG_CONFIG_HOME", "CODEX_HOME", "COPILOT_HOME"):
         monkeypatch.delenv(variable, raising=False)
@@ -143,11 +143,11 @@ def test_the_files_of_each_program_are_found_and_known_for_its_own(
     if sys.platform == "darwin":
         places["data"] = places["config"] = home / "Library" / "Application Support"
     files = [(Path(each.format_map(places)), "user") for each in program.of_user]
-    files += [(folder / program.in_project, "project")] * bool(program.in_project)
+    files += [(directory / program.in_project, "project")] * bool(program.in_project)
     for path, _ in files:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("" if program.toml else json.dumps({program.servers: {}}))
-    found = find_configs(folder)
+    found = find_configs(directory)
     assert sorted((one.path, one.scope) for one in found) == sorted(files)
     assert {one.program for one in found} == {program.public_name}
     assert {(load_config(one.path).program, load_config(one.path).scope) for one in found} == {
@@ -171,10 +171,10 @@ def _definition(module: ModuleType, name: str, field: str) -> ast.Module:
 
 
 def codex(project: Project, **more: Any) -> Path:
-    """A Codex file that requires its server a, which works unless ``more`` says otherwise."""
+    """A Codex file that requires its server a, which works unless ``more`` changes it."""
     server = {**project.server, "required": True, **more}
-    path = file_of(project.folder, "codex", server)
-    return path.rename(project.folder / "config.toml")
+    path = file_of(project.directory, "codex", server)
+    return path.rename(project.directory / "config.toml")
 
 
 async def test_a_server_that_the_file_requires_is_there_once_the_host_is_entered(

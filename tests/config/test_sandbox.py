@@ -1,4 +1,4 @@
-"""What a config file says of a server's sandbox: our own key, and VS Code's."""
+"""A server's sandbox in a config file: our own key, and VS Code's."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "home"
     (home / ".ssh").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
-    folder = tmp_path / "project"
+    directory = tmp_path / "project"
     for name in ("data", "notes", ".vscode"):
-        (folder / name).mkdir(parents=True)
-    (folder / "data" / ".env").write_text("")
-    monkeypatch.setenv("PLACE", str(folder / "data"))
-    return folder
+        (directory / name).mkdir(parents=True)
+    (directory / "data" / ".env").write_text("")
+    monkeypatch.setenv("PLACE", str(directory / "data"))
+    return directory
 
 
 def ours(project: Path, sandbox: Any, scope: Any = None, **members: Any) -> Config:
@@ -69,7 +69,7 @@ def confinement(request: ApprovalRequest) -> str:
 
 
 class TestOurKey:
-    def test_true_grants_nothing_and_an_object_what_it_says(self, project: Path) -> None:
+    def test_true_grants_nothing_and_an_object_what_it_states(self, project: Path) -> None:
         assert sandbox_in(ours(project, True)) == Sandbox()
         assert sandbox_in(ours(project, {})) == Sandbox()
         config = ours(
@@ -81,8 +81,8 @@ class TestOurKey:
             },
         )
         assert config.problems == ()
-        folder, home = project / "data", Path.home() / ".ssh"
-        assert sandbox_in(config) == Sandbox([folder, home], [folder], "loopback")
+        directory, home = project / "data", Path.home() / ".ssh"
+        assert sandbox_in(config) == Sandbox([directory, home], [directory], "loopback")
         assert config.requests["files"].variables == {"PLACE": ("sandbox.write[0]",)}
 
     @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ class TestTheKeysOfVSCode:
             assert dict(config.servers) == {}
             assert any(problem.left_out for problem in config.problems)
 
-    def test_what_has_no_effect_is_told(self, project: Path) -> None:
+    def test_what_has_no_effect_is_reported(self, project: Path) -> None:
         config = vscode(project, {"filesystem": {}}, sandboxEnabled=False)
         (problem,) = config.problems
         assert "has no effect without 'sandboxEnabled': true" in problem.message
@@ -241,14 +241,14 @@ class TestTheKeysOfVSCode:
         assert len(config.problems) == 2
         assert dict(vscode(project, sandboxEnabled="yes").servers) == {}
 
-    def test_our_own_key_says_what_is_meant_instead(self, project: Path) -> None:
+    def test_our_own_key_leads_to_the_key_that_is_meant_as_advice(self, project: Path) -> None:
         own = {"mcp-client": {"sandbox": {"network": "all"}}}
         config = vscode(project, {"network": {"allowedDomains": ["a.example"]}}, **own)
         assert (sandbox_in(config), config.problems) == (Sandbox(network="all"), ())
 
 
 class TestWhoIsAsked:
-    def test_the_facts_say_how_it_is_confined_or_that_it_is_not(self, project: Path) -> None:
+    def test_the_facts_state_how_it_is_confined_or_that_it_is_not(self, project: Path) -> None:
         request = ours(project, None).requests["files"]
         assert confinement(request) == "not confined: it can do whatever you can"
         assert "with all of your rights" in f"{request.asks} {request.findings[0]}"
@@ -267,24 +267,30 @@ class TestWhoIsAsked:
         name = "x; cannot reach the network\u202e"
         (project / name).mkdir()
         sandbox = {"write": [name], "network": "all"}
-        told = confinement(ours(project, sandbox).requests["files"])
-        assert f"can write '{project}/x; cannot reach the network\\u{{202e}}'," in told
-        assert "; can reach the network; can use" in told
+        reported = confinement(ours(project, sandbox).requests["files"])
+        assert f"can write '{project}/x; cannot reach the network\\u{{202e}}'," in reported
+        assert "; can reach the network; can use" in reported
 
     def test_any_change_of_it_asks_again(self, project: Path) -> None:
-        given: list[Any] = [None, True, {"network": "all"}, {"read": ["data"]}, {"write": ["data"]}]
-        prints = [ours(project, one).requests["files"].fingerprint for one in given]
-        assert len(set(prints)) == len(given)
+        passed: list[Any] = [
+            None,
+            True,
+            {"network": "all"},
+            {"read": ["data"]},
+            {"write": ["data"]},
+        ]
+        prints = [ours(project, one).requests["files"].fingerprint for one in passed]
+        assert len(set(prints)) == len(passed)
         start = ours(project, None)._starts["files"]
         assert start.request().fingerprint == prints[0]
         of_host = [start.request(one).fingerprint for one in (Sandbox(), Sandbox(network="all"))]
-        assert len({*prints, *of_host}) == len(given) + 2
+        assert len({*prints, *of_host}) == len(passed) + 2
         own = ours(project, True)._starts["files"]
         assert own.request(Sandbox(network="all")).fingerprint == prints[1]  # its own beats that
-        folder = project / "data"
+        directory = project / "data"
         before = ours(project, {"read": ["data"]}).requests["files"].fingerprint
-        folder.rename(project / "moved")
-        folder.symlink_to(project / "notes")
+        directory.rename(project / "moved")
+        directory.symlink_to(project / "notes")
         assert ours(project, {"read": ["data"]}).requests["files"].fingerprint != before
 
 
@@ -293,7 +299,7 @@ class Stop(Exception):
 
 
 class TestWhichOneHolds:
-    """A server's own beats the host's, whoever says it."""
+    """A server's own beats the host's, in the file and in code."""
 
     async def test_of_a_config_file(self, project: Path) -> None:
         asked: list[Any] = []
@@ -343,9 +349,9 @@ class TestWhichOneHolds:
         }
 
     def test_only_what_is_started_is_confined(self) -> None:
-        for given in (True, Sandbox()):
+        for passed in (True, Sandbox()):
             with pytest.raises(ConfigError, match="only what is started by a command is confined"):
-                ServerConfig("https://docs.example/mcp", sandbox=given)
+                ServerConfig("https://docs.example/mcp", sandbox=passed)
         Host({"docs": ServerConfig("https://docs.example/mcp", sandbox=False)}, sandbox=True)
         wrong: Any
         for wrong in ("yes", 1, {"read": []}):

@@ -1,4 +1,4 @@
-"""Secrets by reference in config files: read after the yes, and known to nobody but the server."""
+"""Secrets by reference in config files: read after the approval, known only to the server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ runpy.run_path(sys.argv[2], run_name="__main__")
 
 
 class Keyring:
-    """Stands for the package; keeps what was asked."""
+    """Replaces the package; stores what was asked."""
 
     def __init__(self) -> None:
         self.held = {("docs", "ana"): SECRET, ("a/b", "ana"): "slashes"}
@@ -64,12 +64,12 @@ def keyring(monkeypatch: pytest.MonkeyPatch) -> Keyring:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project in a home of its own, with a secret in a file."""
     home = tmp_path / "home"
-    folder = home / "project"
-    folder.mkdir(parents=True)
+    directory = home / "project"
+    directory.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
-    (folder / "token").write_text(f"{SECRET}\n")
-    (folder / "telling.py").write_text(TELLING)
-    return folder
+    (directory / "token").write_text(f"{SECRET}\n")
+    (directory / "telling.py").write_text(TELLING)
+    return directory
 
 
 @pytest.fixture
@@ -88,10 +88,10 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def config_of(
-    folder: Path, server: dict[str, Any], program: str = "mcp-client", **options: Any
+    directory: Path, server: dict[str, Any], program: str = "mcp-client", **options: Any
 ) -> Config:
     text = json.dumps({PROGRAMS[program].servers: {"a": server}}, indent=1)
-    path = folder / "some.json"
+    path = directory / "some.json"
     path.write_text(text)
     return load_config(path, program=program, **options)
 
@@ -102,13 +102,13 @@ def started(config: Config) -> StdioServer:
     return server
 
 
-def telling(folder: Path, reference: str, **more: Any) -> dict[str, Any]:
+def telling(directory: Path, reference: str, **more: Any) -> dict[str, Any]:
     """A server that writes down what it was given."""
-    args = ["telling.py", str(folder / "told"), str(WEATHER)]
+    args = ["telling.py", str(directory / "told"), str(WEATHER)]
     return {"command": sys.executable, "args": args, "env": {"KEY": reference}, **more}
 
 
-# ------------------------------------------------------------------ where they may stand
+# ------------------------------------------------------------------ where they may be
 
 
 @pytest.mark.parametrize("scope", ["user", "project"])
@@ -225,19 +225,19 @@ def test_what_is_asked_names_the_secret_and_where_it_goes(
         "keyring:docs/ana": ("headers.C",),
     }
     assert request.headers == headers
-    said = "\n".join(map(str, request.findings))
+    reported = "\n".join(map(str, request.findings))
     goes = "holds is read from this machine and sent to https://evil.example/mcp"
     for name in request.variables:
-        assert f"what {name} {goes}" in said
+        assert f"what {name} {goes}" in reported
     place = Path.home() / ".ssh" / "id_rsa"
-    assert f"a place where secrets are stored: {place}" in said
+    assert f"a place where secrets are stored: {place}" in reported
     assert [each for each in opened if each != "some.json"] == []
     assert keyring.asked == []
 
 
 @pytest.mark.parametrize("scope", ["user", "project"])
 @pytest.mark.parametrize("reference", ["${file:~/project/token}", "${keyring:docs/ana}"])
-async def test_it_is_read_after_the_yes_and_not_without_one(
+async def test_it_is_read_after_the_approval_and_not_without_one(
     project: Path, opened: list[str], keyring: Keyring, reference: str, scope: Any
 ) -> None:
     path = config_of(project, telling(project, reference)).path
@@ -269,7 +269,7 @@ def test_it_is_read_in_a_script_too(project: Path) -> None:
     assert (project / "told").read_text() == SECRET
 
 
-async def test_a_secret_that_is_renewed_asks_nobody_again(project: Path, keyring: Keyring) -> None:
+async def test_a_secret_that_is_renewed_asks_no_one_again(project: Path, keyring: Keyring) -> None:
     server = telling(project, "${file:token}${keyring:docs/ana}")
     path = config_of(project, server).path
     asked = []
@@ -323,7 +323,7 @@ def test_a_missing_file_is_a_problem_of_its_server(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "expected"),
     [
         (b"x" * 65_537, "has more than 65,536 bytes"),
         (b"", "is empty: put the secret there"),
@@ -340,7 +340,7 @@ def test_a_missing_file_is_a_problem_of_its_server(project: Path) -> None:
     ],
 )
 def test_a_file_that_holds_no_secret_is_an_error_with_its_place(
-    project: Path, content: bytes | str | None, says: str
+    project: Path, content: bytes | str | None, expected: str
 ) -> None:
     config = config_of(project, {"command": "x", "env": {"KEY": "${file:token}"}})
     token = project / "token"
@@ -351,14 +351,14 @@ def test_a_file_that_holds_no_secret_is_an_error_with_its_place(
         os.mkfifo(token)
     elif content == "folder":
         token.mkdir()
-    with pytest.raises(ConfigError, match=says) as caught:
+    with pytest.raises(ConfigError, match=expected) as caught:
         config.servers["a"]
     assert f"{config.path}:6: mcpServers.a.env.KEY: " in caught.value.message
     assert SECRET not in f"{caught.value!r} {caught.value.__cause__!r} {caught.value.__context__!r}"
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "expected"),
     [
         ("docs/bo", "the keyring has nothing for 'bo' of 'docs'"),
         ("locked/ana", "Unlock it"),
@@ -366,12 +366,12 @@ def test_a_file_that_holds_no_secret_is_an_error_with_its_place(
     ],
 )
 def test_a_keyring_that_does_not_answer_is_an_error_with_its_place(
-    project: Path, monkeypatch: pytest.MonkeyPatch, name: str, says: str
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str, expected: str
 ) -> None:
     config = config_of(project, {"command": "x", "env": {"KEY": f"${{keyring:{name}}}"}})
     if name.startswith("gone"):
         monkeypatch.setitem(sys.modules, "keyring", None)
-    with pytest.raises(ConfigError, match=says) as caught:
+    with pytest.raises(ConfigError, match=expected) as caught:
         config.servers["a"]
     assert f"{config.path}:6: mcpServers.a.env.KEY: " in caught.value.message
     assert SECRET not in str(caught.value)
@@ -382,7 +382,7 @@ def test_the_last_slash_divides_service_and_user(project: Path) -> None:
     assert started(config).env == {"KEY": "slashes"}
 
 
-async def test_a_secret_that_cannot_be_read_costs_its_own_server_and_can_be_mended(
+async def test_a_secret_that_cannot_be_read_costs_its_own_server_and_can_be_fixed(
     project: Path,
 ) -> None:
     config = config_of(project, telling(project, "${file:token}"))
@@ -452,9 +452,9 @@ def test_a_secret_is_called_as_it_is_shown_or_by_its_place(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    for shown, named in ((None, "~/none"), ("./token", "./token")):
+    for displayed, named in ((None, "~/none"), ("./token", "./token")):
         with pytest.raises(Unset, match=rf"^{re.escape(named)} cannot be read"):
-            security.secret_of("file", "~/none", shown=shown)
+            security.secret_of("file", "~/none", shown=displayed)
 
 
 def test_a_secret_of_the_keyring_is_text(keyring: Keyring) -> None:
@@ -474,10 +474,10 @@ async def test_nothing_shows_a_secret(
     caplog.set_level(logging.DEBUG)
     config = config_of(project, telling(project, "${file:token}"))
     audit = tmp_path / "audit.jsonl"
-    shown = []
+    displayed = []
 
     def confirm(request: StartRequest) -> Allow:
-        shown.append(f"{request} {request!r} {request.facts()} {request.to_json()}")
+        displayed.append(f"{request} {request!r} {request.facts()} {request.to_json()}")
         return Allow(remember="always")
 
     decisions = tmp_path / "decisions.json"
@@ -489,14 +489,14 @@ async def test_nothing_shows_a_secret(
         state=Decisions(decisions),
     ) as host:
         await host.session("a")
-        shown.append(f"{host!r} {host.status()}")
+        displayed.append(f"{host!r} {host.status()}")
     server = started(config)
-    shown += [repr(config), repr(server), repr(server.env), caplog.text]
-    shown += [audit.read_text(), decisions.read_text()]
-    assert SECRET not in "\n".join(shown)
+    displayed += [repr(config), repr(server), repr(server.env), caplog.text]
+    displayed += [audit.read_text(), decisions.read_text()]
+    assert SECRET not in "\n".join(displayed)
 
 
-def test_a_secret_counts_for_no_remembered_answer_and_is_masked_whatever_its_name() -> None:
+def test_a_secret_counts_for_no_remembered_decision_and_is_masked_whatever_its_name() -> None:
     def of(value: str) -> str:
         return StdioTransport(StdioServer("x", env={"REGION": value})).stable_identity
 

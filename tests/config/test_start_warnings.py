@@ -22,12 +22,12 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="its paths are o
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home, folder = tmp_path / "home", tmp_path / "home" / "project"
-    folder.mkdir(parents=True)
+    home, directory = tmp_path / "home", tmp_path / "home" / "project"
+    directory.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("WORD", "sudo")
-    os.symlink(tmp_path, folder / "link")
-    return folder
+    os.symlink(tmp_path, directory / "link")
+    return directory
 
 
 def findings_of(project: Path, server: dict[str, Any]) -> list[str]:

@@ -27,13 +27,13 @@ from tests.support.terminal import CTRL_C, CTRL_D, Desk, screen_of
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home, folder = tmp_path / "home", tmp_path / "home" / "project"
-    folder.mkdir(parents=True)
+    home, directory = tmp_path / "home", tmp_path / "home" / "project"
+    directory.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("TOKEN", "s3cret-t0ken")
     monkeypatch.setenv("SHELL", "/bin/bash")
     monkeypatch.setenv("OPTION", "-xlc")
-    return folder
+    return directory
 
 
 def request_of(project: Path, server: dict[str, Any], **options: Any) -> StartRequest:
@@ -45,7 +45,7 @@ def request_of(project: Path, server: dict[str, Any], **options: Any) -> StartRe
 
 
 def warned_of(request: StartRequest) -> tuple[Finding, ...]:
-    """Besides what is said of everything that a project's file starts."""
+    """Besides the warnings about everything that a project's file starts."""
     assert request.findings[0] == (CONNECTS if request.command is None else STARTS)
     assert request.command is None or request.findings[1] == ANYTHING
     return tuple(one for one in request.findings[1:] if one != ANYTHING)
@@ -93,7 +93,7 @@ def test_a_url_is_shown_without_what_may_be_secret(project: Path) -> None:
     assert "1234" not in f"{request}{request!r}{request.findings}"
 
 
-def test_folders_with_variables_are_shown_as_they_are_written(project: Path) -> None:
+def test_directories_with_variables_are_shown_as_they_are_written(project: Path) -> None:
     (project / "s3cret-t0ken.env").write_text("A=1")
     request = request_of(
         project, {"command": "x", "cwd": "/srv/${TOKEN}", "envFile": "${env:TOKEN}.env"}
@@ -105,7 +105,7 @@ def test_folders_with_variables_are_shown_as_they_are_written(project: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("command", "args", "says"),
+    ("command", "args", "expected"),
     [
         ("sudo", ["npx", "x"], "sudo"),
         ("/usr/bin/sudo", ["x"], "sudo"),
@@ -174,10 +174,10 @@ def test_folders_with_variables_are_shown_as_they_are_written(project: Path) -> 
     ],
 )
 def test_what_looks_dangerous_is_warned_of(
-    project: Path, command: str, args: list[str], says: str
+    project: Path, command: str, args: list[str], expected: str
 ) -> None:
     warnings = request_of(project, {"command": command, "args": args}).findings[1:]
-    assert any(says in str(warning) for warning in warnings), warnings
+    assert any(expected in str(warning) for warning in warnings), warnings
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_of_a_word_of_the_hosts_nothing_but_its_name_is_in_a_warning(project: Pa
     assert "xlc" not in f"{request}"
 
 
-def test_a_command_that_is_not_known_is_said_to_be_able_to_do_anything(project: Path) -> None:
+def test_a_command_that_is_not_known_is_reported_to_be_able_to_do_anything(project: Path) -> None:
     request = request_of(project, {"command": "never-heard-of-it", "args": ["--run=rot13(evil)"]})
     assert request.findings == (STARTS, ANYTHING)
 
@@ -221,10 +221,10 @@ def test_a_default_of_the_files_own_is_shown_and_judged_as_it_runs(project: Path
     assert request.args == (code, "srv.py")
     assert request.variables == {}
     assert any("python3 runs the code" in str(each) for each in request.findings)
-    given = load_config(path, inputs={"mode": "-u"}).requests["server"]
-    assert given.args == ("${input:mode}", "srv.py")
-    assert given.variables == {"input:mode": ("args[0]",)}
-    assert not any("runs the code" in str(each) for each in given.findings)
+    passed = load_config(path, inputs={"mode": "-u"}).requests["server"]
+    assert passed.args == ("${input:mode}", "srv.py")
+    assert passed.variables == {"input:mode": ("args[0]",)}
+    assert not any("runs the code" in str(each) for each in passed.findings)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,9 @@ def test_a_default_of_the_files_own_is_shown_and_judged_as_it_runs(project: Path
         {"url": "https://docs.example/", "headers": {"X-Mode": "${input:mode}"}},
     ],
 )
-def test_a_yes_does_not_hold_for_another_default(project: Path, member: dict[str, Any]) -> None:
+def test_an_approval_does_not_hold_for_another_default(
+    project: Path, member: dict[str, Any]
+) -> None:
     path, seen = project / ".vscode" / "mcp.json", set()
     path.parent.mkdir()
     for default in ("a", "b", "a"):
@@ -259,7 +261,7 @@ def test_a_users_own_values_are_not_in_the_request(project: Path) -> None:
     assert ANYTHING not in request.findings
 
 
-def test_the_folder_of_a_users_own_servers_is_not_warned_of(project: Path) -> None:
+def test_the_directory_of_a_users_own_servers_is_not_warned_of(project: Path) -> None:
     place = Path.home() / ".cursor" / "mcp.json"
     place.parent.mkdir()
     place.write_text(json.dumps({"mcpServers": {"server": {"command": "x"}}}))
@@ -376,7 +378,7 @@ def test_a_command_in_letters_that_look_like_others_is_warned_of(project: Path) 
     assert any("'n\\u043ede'" in str(finding) for finding in request.findings)
 
 
-def test_what_a_relative_word_means_depends_on_the_folder(project: Path) -> None:
+def test_what_a_relative_word_means_depends_on_the_directory(project: Path) -> None:
     (project / "sub").mkdir()
     (project / "sub" / "data").symlink_to("/etc")
     for cwd, warned in (("sub", True), (".", False)):
@@ -435,7 +437,7 @@ def test_a_link_out_of_the_project_is_outside(project: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("url", "says"),
+    ("url", "expected"),
     [
         ("https://api.g\u0456thub.com/mcp", "it is api.xn--gthub-n2e.com"),
         ("https://api.g\u0456thub.com/mcp", "cyrillic, latin"),
@@ -446,10 +448,10 @@ def test_a_link_out_of_the_project_is_outside(project: Path, tmp_path: Path) -> 
     ],
 )
 def test_a_host_that_may_be_taken_for_another_is_warned_of(
-    project: Path, url: str, says: str
+    project: Path, url: str, expected: str
 ) -> None:
     warnings = request_of(project, {"url": url}).findings[1:]
-    assert any(says in str(warning) for warning in warnings), warnings
+    assert any(expected in str(warning) for warning in warnings), warnings
 
 
 @pytest.mark.parametrize(
@@ -500,7 +502,7 @@ YES = Allow(remember=Remember("call"), source="person")
 
 @needs_a_terminal
 @pytest.mark.parametrize(
-    ("lines", "answer"),
+    ("lines", "decision"),
     [
         (["y"], YES),
         (["YES"], YES),
@@ -513,11 +515,11 @@ YES = Allow(remember=Remember("call"), source="person")
         ([CTRL_D], None),
     ],
 )
-async def test_only_a_yes_is_a_yes(
-    project: Path, desk: Desk, lines: list[str], answer: Answer | None
+async def test_only_a_yes_is_an_approval(
+    project: Path, desk: Desk, lines: list[str], decision: Answer | None
 ) -> None:
-    said = await desk.asked(request_of(project, {"command": "x"}), *lines)
-    assert said == answer if answer else isinstance(said, Deny)
+    reported = await desk.asked(request_of(project, {"command": "x"}), *lines)
+    assert reported == decision if decision else isinstance(reported, Deny)
 
 
 @needs_a_terminal
@@ -562,7 +564,7 @@ async def test_what_the_question_leaves_out_is_shown_on_demand(project: Path, de
 
 
 @needs_a_terminal
-async def test_the_command_stands_beside_the_question_below_any_number_of_names(
+async def test_the_command_is_beside_the_question_below_any_number_of_names(
     project: Path, desk: Desk
 ) -> None:
     env = {f"NAME_{number}": "x" for number in range(60)}
@@ -586,15 +588,17 @@ async def test_a_long_command_is_shown_part_by_part_and_all_of_it(
     request = request_of(project, {"command": "x", "args": [f"word{n}" for n in range(2_000)]})
     assert await desk.asked(request, "", "y") == YES
     text = "\n".join(await desk.screen())
-    shown = " ".join(line[15:] for line in text.splitlines() if line[13:14] in ("|", ":"))
-    assert all(f" word{n} " in f"{shown} " for n in range(2_000))
+    displayed = " ".join(line[15:] for line in text.splitlines() if line[13:14] in ("|", ":"))
+    assert all(f" word{n} " in f"{displayed} " for n in range(2_000))
     assert isinstance(await desk.asked(request, "n"), Deny)
 
 
-async def test_without_a_terminal_the_answer_is_no_and_says_what_to_do(project: Path) -> None:
-    answer = await ask_on_terminal(request_of(project, {"command": "x"}))
-    assert isinstance(answer, Deny)
-    assert "no terminal to ask at; pass confirm= to Host.from_config()" in answer.reason
+async def test_without_a_terminal_the_decision_is_a_denial_that_names_what_to_do(
+    project: Path,
+) -> None:
+    decision = await ask_on_terminal(request_of(project, {"command": "x"}))
+    assert isinstance(decision, Deny)
+    assert "no terminal to ask at; pass confirm= to Host.from_config()" in decision.reason
 
 
 _TEXT = st.text(max_size=40).filter(lambda text: "\0" not in text)
@@ -608,7 +612,7 @@ MARGIN = re.compile(
 @pytest.mark.slow
 @given(args=st.lists(_TEXT, max_size=4), names=st.lists(_TEXT, max_size=3), width=st.just(80))
 @examples(200)
-def test_no_text_of_the_file_stands_at_the_margin(
+def test_no_text_of_the_file_is_at_the_margin(
     args: list[str], names: list[str], width: int
 ) -> None:
     request = StartRequest(
@@ -673,7 +677,7 @@ def test_a_request_for_a_url_as_text_has_the_url_and_the_names_of_headers(projec
 
 
 @pytest.mark.parametrize(
-    ("server", "told"),
+    ("server", "expected"),
     [
         ({}, "why"),
         (
@@ -688,7 +692,7 @@ def test_a_request_for_a_url_as_text_has_the_url_and_the_names_of_headers(projec
     ids=["as it is written", "with a file", "with a secret"],
 )
 def test_what_is_wrong_with_files_and_secrets_put_in_names_the_server_and_no_secret(
-    server: dict[str, Any], told: str, project: Path, monkeypatch: pytest.MonkeyPatch
+    server: dict[str, Any], expected: str, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(launch: Launch, timeouts: object = None) -> None:
         raise ConfigError("why")
@@ -701,6 +705,6 @@ def test_what_is_wrong_with_files_and_secrets_put_in_names_the_server_and_no_sec
     monkeypatch.setattr(Launch, "config", wrong)
     with pytest.raises(ConfigError) as caught:
         config.servers["server"]
-    assert str(caught.value) == (told if told == "why" else f"{path}: {told}")
+    assert str(caught.value) == (expected if expected == "why" else f"{path}: {expected}")
     shows_the_cause = "envFile" in server
     assert (str(caught.value.__cause__) == "why") is shows_the_cause

@@ -1,4 +1,4 @@
-"""Config files as text: what is read, what is refused, and where each member stands."""
+"""Config files as text: what is parsed, what is refused, and where each member is."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_each_member_is_found_at_its_line() -> None:
     assert document.line(("unknown",)) is None
 
 
-def test_a_repeated_name_is_reported_and_the_first_value_kept() -> None:
+def test_a_repeated_name_is_reported_and_the_first_value_used() -> None:
     document = read_json('{"a": {"x": 1,\n"x": 2},\n"a": 3}')
     assert document.value == {"a": {"x": 1}}
     assert document.repeated == {("a", "x"): 2, ("a",): 3}

@@ -19,12 +19,12 @@ DOLLAR = frozenset({"braced", "bare"})
 EDITOR = frozenset({"env", "input", "directories"})
 
 
-def variables(folder: Path = Path("/srv/project"), **environ: str) -> Variables:
-    return Variables(folder, {"key": "in-put"}, environ, Path("/home/ana"))
+def variables(directory: Path = Path("/srv/project"), **environ: str) -> Variables:
+    return Variables(directory, {"key": "in-put"}, environ, Path("/home/ana"))
 
 
 @pytest.mark.parametrize(
-    ("text", "syntax", "value", "shown"),
+    ("text", "syntax", "value", "displayed"),
     [
         ("a ${X} b", BRACED, "a 1 b", "a ${X} b"),
         ("${X}${Y}", BRACED, "12", "${X}${Y}"),
@@ -45,10 +45,10 @@ def variables(folder: Path = Path("/srv/project"), **environ: str) -> Variables:
     ],
 )
 def test_references_are_put_in_as_the_program_does(
-    text: str, syntax: Syntax, value: str, shown: str
+    text: str, syntax: Syntax, value: str, displayed: str
 ) -> None:
     found = expand(text, syntax, variables(X="1", Y="2", EMPTY=""))
-    assert (found.value, found.shown) == (value, shown)
+    assert (found.value, found.shown) == (value, displayed)
 
 
 @pytest.mark.parametrize(
@@ -93,10 +93,10 @@ def test_a_secret_is_named_and_not_read(tmp_path: Path) -> None:
 
 
 def test_a_default_is_put_in_as_it_is_and_what_the_host_gave_goes_before_it() -> None:
-    given = Variables(
+    passed = Variables(
         Path("/srv"), {"a": "host's"}, {}, defaults={"a": "file's", "b": "${input:a}"}
     )
-    found = expand("${input:a} ${input:b}", EDITOR, given)
+    found = expand("${input:a} ${input:b}", EDITOR, passed)
     assert found.value == "host's ${input:a}"
     assert found.shown == "${input:a} ${input:a}"
     assert found.used == ("input:a",)

@@ -323,7 +323,7 @@ class _Hanging(Handshake):
     deaf = False
 
     async def __call__(self, request: Request, reply: Reply) -> None:
-        if request.says == "ping" and self.deaf:
+        if request.rpc_method == "ping" and self.deaf:
             await reply.hold()
             return
         await super().__call__(request, reply)
@@ -355,7 +355,7 @@ async def test_over_http_without_a_session_nothing_is_sent(clock: Clock) -> None
         for _ in range(3):
             clock.jump(EVERY + 1)
             await session.call_tool("echo")
-        assert {request.says for request in server.requests[requests:]} <= {
+        assert {request.rpc_method for request in server.requests[requests:]} <= {
             "tools/list",
             "tools/call",
         }

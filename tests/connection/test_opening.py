@@ -341,7 +341,7 @@ def _over_http(answers: Answers) -> Callable[[Request, Reply], Awaitable[None]]:
 def _asked(requests: list[Request]) -> list[str]:
     asked = []
     for request in requests:
-        says = request.says
+        says = request.rpc_method
         if says == I:
             says += f":{request.message['params']['protocolVersion']}"
         if says.startswith((P, I, "GET")):

@@ -60,12 +60,12 @@ class Asked:
     """A hook that keeps what it is asked, and gives its answer."""
 
     def __init__(self, answer: Answer | None = None) -> None:
-        self.answer = answer or Allow()
+        self.decision = answer or Allow()
         self.requests: list[Any] = []
 
     def __call__(self, request: Any) -> Answer:
         self.requests.append(request)
-        return self.answer
+        return self.decision
 
 
 def change(server: SkillServer, content: bytes = b"# Other forms\n") -> None:
@@ -579,7 +579,7 @@ async def test_a_skill_that_changed_since_it_was_pinned_is_a_finding(tmp_path: P
     )
     await load(server, Pins(tmp_path / "mcp.lock"), hook)
     assert len(hook.requests[1].findings) == 3, "a yes once accepts nothing for good"
-    hook.answer = Allow(remember="always")
+    hook.decision = Allow(remember="always")
     await load(server, Pins(tmp_path / "mcp.lock"), hook)
     await load(server, Pins(tmp_path / "mcp.lock"), hook)
     assert hook.requests[-1].findings == (SKILL_FINDING,)

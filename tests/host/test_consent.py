@@ -34,12 +34,12 @@ runpy.run_path(sys.argv[2], run_name="__main__")
 class Project:
     """A project with a config file of one server, or several."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.path = folder / ".mcp.json"
-        self.decisions = folder / "decisions.json"
-        self.marker = folder / "marker"
-        (folder / "marking.py").write_text(MARKING)
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.path = directory / ".mcp.json"
+        self.decisions = directory / "decisions.json"
+        self.marker = directory / "marker"
+        (directory / "marking.py").write_text(MARKING)
         self.server: dict[str, Any] = {
             "command": sys.executable,
             "args": ["marking.py", str(self.marker), str(WEATHER)],
@@ -69,26 +69,26 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("TOKEN", "s3cret-t0ken")
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return Project(folder)
+    directory = tmp_path / "project"
+    directory.mkdir()
+    return Project(directory)
 
 
 ALWAYS = Allow(remember="always")
 
 
 class Asked:
-    """A ``confirm`` that says ``answer`` and keeps what it was asked."""
+    """A ``confirm`` that returns its decision and stores what it was asked."""
 
-    def __init__(self, answer: Any = ALWAYS) -> None:
-        self.answer = answer
+    def __init__(self, decision: Any = ALWAYS) -> None:
+        self.decision = decision
         self.requests: list[StartRequest] = []
 
     async def __call__(self, request: StartRequest) -> Any:
         self.requests.append(request)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
+        if isinstance(self.decision, Exception):
+            raise self.decision
+        return self.decision
 
 
 def no(request: StartRequest) -> Answer:
@@ -107,7 +107,7 @@ async def connected(host: Host, name: str = "weather") -> None:
 # ------------------------------------------------------------------ what starts, and what not
 
 
-async def test_nothing_of_a_project_starts_without_a_yes(project: Project) -> None:
+async def test_nothing_of_a_project_starts_without_an_approval(project: Project) -> None:
     async with project.host() as host:
         status = host.status()["weather"]
         assert status.state == "idle"
@@ -121,11 +121,11 @@ async def test_nothing_of_a_project_starts_without_a_yes(project: Project) -> No
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "decision",
     [True, False, None, 1, "yes", Allow, Deny(), Allow({}), ValueError("x"), ConfigError("x")],
 )
-async def test_anything_but_allow_is_a_no(project: Project, answer: Any) -> None:
-    asked = Asked(answer)
+async def test_anything_but_allow_is_a_denial(project: Project, decision: Any) -> None:
+    asked = Asked(decision)
     async with project.host(asked) as host:
         assert isinstance(host.status()["weather"].error, StartDenied)
         assert len(asked.requests) == 1
@@ -134,7 +134,7 @@ async def test_anything_but_allow_is_a_no(project: Project, answer: Any) -> None
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_a_yes_starts_the_server(project: Project, is_async: bool) -> None:
+async def test_an_approval_starts_the_server(project: Project, is_async: bool) -> None:
     asked = Asked()
     confirm: Callable[[StartRequest], Any] = asked
     if not is_async:
@@ -149,7 +149,7 @@ async def test_a_yes_starts_the_server(project: Project, is_async: bool) -> None
     assert project.starts == 1
 
 
-async def test_a_quick_yes_is_waited_for_when_entering(project: Project) -> None:
+async def test_a_quick_approval_is_waited_for_when_entering(project: Project) -> None:
     async with project.host(Asked()) as host:
         assert [tool.name for tool in await host.list_tools()] == ["get_weather", "set_alarm"]
 
@@ -186,7 +186,7 @@ async def test_a_host_that_is_closed_withdraws_its_questions(project: Project) -
     assert project.starts == 0
 
 
-async def test_an_answer_that_does_not_come_is_a_no(project: Project) -> None:
+async def test_a_decision_that_does_not_come_is_a_denial(project: Project) -> None:
     async def confirm(request: StartRequest) -> Answer:
         await anyio.sleep_forever()
         return ALWAYS
@@ -198,12 +198,12 @@ async def test_an_answer_that_does_not_come_is_a_no(project: Project) -> None:
     assert project.starts == 0
 
 
-async def test_after_a_no_asking_for_the_session_asks_again(project: Project) -> None:
+async def test_after_a_denial_asking_for_the_session_asks_again(project: Project) -> None:
     asked = Asked(Deny("not this one"))
     async with project.host(asked) as host:
         with pytest.raises(StartDenied, match="not approved: not this one"):
             await host.session("weather")
-        asked.answer = Allow()
+        asked.decision = Allow()
         session = await host.session("weather")
         assert await session.list_tools()
         assert len(asked.requests) == 3
@@ -241,7 +241,7 @@ async def test_a_file_in_its_place_among_the_users_settings_is_the_users(project
     place.parent.mkdir()
     server = {
         **project.server,
-        "args": [str(project.folder / "marking.py"), *project.server["args"][1:]],
+        "args": [str(project.directory / "marking.py"), *project.server["args"][1:]],
     }
     place.write_text(json.dumps({"mcpServers": {"weather": server}}))
     async with Host.from_config(place, approval=allow_all) as host:
@@ -279,7 +279,7 @@ async def test_disabled_and_lazy_servers_ask_nothing_before_they_are_used(
 # ------------------------------------------------------------------------- what is remembered
 
 
-async def test_a_yes_is_remembered_across_hosts(project: Project) -> None:
+async def test_an_approval_is_remembered_across_hosts(project: Project) -> None:
     async with project.host(Asked()) as host:
         await connected(host)
     for confirm in (None, no):
@@ -288,7 +288,7 @@ async def test_a_yes_is_remembered_across_hosts(project: Project) -> None:
     assert project.starts == 3
 
 
-async def test_without_a_file_a_yes_is_for_this_host(project: Project) -> None:
+async def test_without_a_file_an_approval_is_for_this_host(project: Project) -> None:
     for _ in range(2):
         asked = Asked()
         async with project.host(asked, state=None) as host:
@@ -355,19 +355,19 @@ def test_a_change_of_place_asks_again(project: Project, tmp_path: Path) -> None:
 
 
 def test_what_an_environment_file_brings_is_covered(project: Project) -> None:
-    folder = project.folder / ".vscode"
-    folder.mkdir()
-    project.path = folder / "mcp.json"
+    directory = project.directory / ".vscode"
+    directory.mkdir()
+    project.path = directory / "mcp.json"
     project.path.write_text(
         json.dumps({"servers": {"weather": {**project.server, "envFile": ".env"}}})
     )
     digests = set()
     for content in ("A=1", "A=2", "A=1\nLD_PRELOAD=evil.so"):
-        (project.folder / ".env").write_text(content)
+        (project.directory / ".env").write_text(content)
         request = project.request()
         digests.add(request.fingerprint)
         assert request.env_names[0] == "A"
-        assert request.env_file == str(project.folder / ".env")
+        assert request.env_file == str(project.directory / ".env")
     assert len(digests) == 3
     assert any("LD_PRELOAD" in warning.text for warning in request.findings[1:])
 
@@ -440,12 +440,14 @@ async def test_a_state_of_ones_own_is_used(project: Project) -> None:
     for confirm in (Asked(), no):
         async with project.host(confirm, state=state) as host:
             await connected(host)
-    (kept,) = state.decisions.list(kind="start")
-    assert (kept.server, kept.scope) == ("weather", "always")
-    assert kept.subject == sys.executable
+    (stored,) = state.decisions.list(kind="start")
+    assert (stored.server, stored.scope) == ("weather", "always")
+    assert stored.subject == sys.executable
 
 
-async def test_a_store_that_fails_denies_a_start_and_does_not_void_a_yes(project: Project) -> None:
+async def test_a_store_that_fails_denies_a_start_and_does_not_void_an_approval(
+    project: Project,
+) -> None:
     class Broken(MemoryState):
         waits = True
 
@@ -474,7 +476,7 @@ async def test_a_store_that_fails_denies_a_start_and_does_not_void_a_yes(project
 # ------------------------------------------------------------------ why its tools are missing
 
 
-async def test_a_call_says_that_the_server_waits_for_an_answer_and_how_to_wait(
+async def test_a_call_states_that_the_server_waits_for_a_response_and_how_to_wait(
     project: Project,
 ) -> None:
     answered = anyio.Event()
@@ -508,11 +510,11 @@ async def test_each_missing_server_has_its_reason(
         lazy={"command": sys.executable, "mcp-client": {"lazy": True}},
     )
 
-    def answer(request: StartRequest) -> Answer:
+    def decision(request: StartRequest) -> Answer:
         return Deny() if request.server == "weather" else Allow()
 
     with anyio.fail_after(60):
-        async with project.host(answer) as host:
+        async with project.host(decision) as host:
             with pytest.raises(UnknownTool) as caught:
                 await host.call_tool("x")
     assert caught.value.message == (
@@ -527,7 +529,7 @@ async def test_each_missing_server_has_its_reason(
     assert not caught.value.retryable
 
 
-async def test_that_a_server_was_not_started_is_said_once(project: Project) -> None:
+async def test_a_server_that_was_not_started_is_reported_once(project: Project) -> None:
     async with project.host(Asked(Deny("not this one"))) as host:
         (finding,) = (await host.list_tools()).findings
         assert finding.known_as == ("missing_server", "weather")

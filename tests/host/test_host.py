@@ -51,8 +51,8 @@ QUICK = Timeouts(connect=5, idle=5, total=5, close=0.2)
 def host_of(servers: dict[str, Any], **options: Any) -> Host:
     options.setdefault("approval", allow_all)
     options.setdefault("timeouts", QUICK)
-    given = {n: s.server if isinstance(s, Toolbox) else s for n, s in servers.items()}
-    return Host(given, **options)
+    passed = {n: s.server if isinstance(s, Toolbox) else s for n, s in servers.items()}
+    return Host(passed, **options)
 
 
 class TestTools:
@@ -150,7 +150,9 @@ class TestTools:
             await host.add("one", one.server)
             assert "search" in names(await host.list_tools())
 
-    async def test_a_host_waits_for_slow_servers_as_long_as_it_is_told(self, clock: Clock) -> None:
+    async def test_a_host_waits_for_slow_servers_as_long_as_it_is_set_to(
+        self, clock: Clock
+    ) -> None:
         slow, quick = Toolbox("a"), Toolbox("b")
         slow.slow = anyio.Event()
 
@@ -239,9 +241,9 @@ class TestStatus:
             assert again["good"] == status["good"]
             assert dataclasses.asdict(again["good"]) == dataclasses.asdict(status["good"])
             assert str(again["bad"].error) == str(status["bad"].error)
-            shown = json.loads(json.dumps({name: one.to_json() for name, one in again.items()}))
-            assert shown["good"] == json.loads(json.dumps(dataclasses.asdict(status["good"])))
-            assert "/does/not/exist" in shown["bad"]["error"]
+            displayed = json.loads(json.dumps({name: one.to_json() for name, one in again.items()}))
+            assert displayed["good"] == json.loads(json.dumps(dataclasses.asdict(status["good"])))
+            assert "/does/not/exist" in displayed["bad"]["error"]
             assert await host.session("good") is host.sessions["good"]
 
 
@@ -334,7 +336,7 @@ class TestBadServers:
             box.refuse_to_list = None
             assert len(await host.list_tools()) == 2
 
-    async def test_one_that_wants_a_login_is_told_apart_and_left_alone(self) -> None:
+    async def test_one_that_wants_a_login_is_distinguished_and_left_alone(self) -> None:
         box = Toolbox("search")
         box_server = box.server
 
@@ -371,8 +373,8 @@ class TestLazyServers:
             await host.add("one", ServerConfig(box.server, lazy=True))
             await host.remove("one")
             with anyio.fail_after(60):
-                told = [await anext(changes), await anext(changes)]
-        assert [(one.name, one.state) for one in told] == [("one", "idle"), ("one", "closed")]
+                reported = [await anext(changes), await anext(changes)]
+        assert [(one.name, one.state) for one in reported] == [("one", "idle"), ("one", "closed")]
         assert box.starts == 0
 
     async def test_a_tool_that_is_known_from_the_pins_starts_it(self, tmp_path: Any) -> None:
@@ -461,13 +463,13 @@ class TestStartGate:
             allowed.set()
             assert (await host.session("one")).name == "one"
 
-    async def test_a_no_is_in_the_status_and_asked_again_for_the_session(self) -> None:
+    async def test_a_denial_is_in_the_status_and_asked_again_for_the_session(self) -> None:
         box, answers = Toolbox("search"), [ConfigError("not confirmed"), None]
 
         async def gate() -> None:
-            answer = answers.pop(0)
-            if answer is not None:
-                raise answer
+            response = answers.pop(0)
+            if response is not None:
+                raise response
 
         host = host_of({"one": box})
         host._servers["one"].gate = gate
@@ -479,7 +481,7 @@ class TestStartGate:
             await host.session("one")
             assert host.status()["one"].state == "connected"
 
-    async def test_a_yes_that_comes_at_once_is_waited_for(self) -> None:
+    async def test_an_approval_that_comes_at_once_is_waited_for(self) -> None:
         async def gate() -> None:
             await anyio.lowlevel.checkpoint()
 
@@ -488,7 +490,7 @@ class TestStartGate:
         async with host:
             assert names(await host.list_tools()) == ["one__search"]
 
-    async def test_a_required_server_waits_for_its_answer(self) -> None:
+    async def test_a_required_server_waits_for_its_response(self) -> None:
         async def gate() -> None:
             raise ConfigError("not confirmed")
 
@@ -497,7 +499,7 @@ class TestStartGate:
         with pytest.raises(ConnectError, match="not confirmed"):
             await host
 
-    async def test_nobody_who_answers_is_a_no(self) -> None:
+    async def test_no_one_who_answers_is_a_denial(self) -> None:
         host = host_of(
             {"one": Toolbox()}, required=["one"], timeouts=Timeouts(approval=0.01, close=0.1)
         )
@@ -505,7 +507,7 @@ class TestStartGate:
         with pytest.raises(ConnectError, match=r"Timeouts\(approval"):
             await host
 
-    async def test_a_gate_that_raises_means_no(self) -> None:
+    async def test_a_gate_that_raises_is_a_denial(self) -> None:
         async def gate() -> None:
             raise RuntimeError
 
@@ -515,7 +517,7 @@ class TestStartGate:
             with pytest.raises(ConnectError, match="RuntimeError"):
                 await host.session("one")
 
-    async def test_closing_does_not_wait_for_an_answer(self) -> None:
+    async def test_closing_does_not_wait_for_a_response(self) -> None:
         host = host_of({"one": Toolbox()})
         host._servers["one"].gate = anyio.sleep_forever
         async with host:
@@ -524,7 +526,7 @@ class TestStartGate:
 
 
 class TestOptions:
-    async def test_one_hook_hears_the_server_and_the_context_of_each_call(self) -> None:
+    async def test_one_hook_receives_the_server_and_the_context_of_each_call(self) -> None:
         asked: list[ToolCall] = []
 
         async def approve(call: ToolCall) -> Allow | Deny:
@@ -539,7 +541,7 @@ class TestOptions:
             ("two", ("bo", 1)),
         ]
 
-    async def test_a_config_overrides_what_the_host_says(self) -> None:
+    async def test_a_config_overrides_what_the_host_sets(self) -> None:
         config = ServerConfig(Toolbox("a").server, approval=allow_all, trusted=True)
         denied = pytest.raises(McpError, match="not approved")
         servers = {"one": config, "two": Toolbox("a")}
@@ -671,7 +673,7 @@ class TestChanges:
             with pytest.raises(ConfigError, match="unknown server 'one'"):
                 await host.remove("one")
 
-    async def test_tool_changes_are_told_over_all_servers(self) -> None:
+    async def test_tool_changes_are_reported_over_all_servers(self) -> None:
         one = Toolbox("a")
         async with host_of({"one": one}) as host, host.tool_changes() as changes:
             one.offer("a", "b")
@@ -684,7 +686,7 @@ class TestChanges:
             assert names(change.removed) == ["one__a", "one__b"]
             assert names(change.now) == ["two__c"]
 
-    async def test_a_changed_definition_is_told(self) -> None:
+    async def test_a_changed_definition_is_reported(self) -> None:
         one = Toolbox("a", "b")
         async with host_of({"one": one}) as host, host.tool_changes() as changes:
             one.offer({"name": "a", "inputSchema": {"type": "object"}, "title": "A"}, "b")
@@ -735,7 +737,7 @@ class TestChanges:
 
 
 class TestEverythingElse:
-    async def test_resources_and_prompts_say_whose_they_are(self) -> None:
+    async def test_resources_and_prompts_state_whose_they_are(self) -> None:
         async with host_of({"one": Toolbox(), "two": Toolbox()}) as host:
             resources = await host.list_resources()
             assert [(r.server, r.uri) for r in resources] == [
@@ -834,7 +836,7 @@ class TestEverythingElse:
         assert box.asked == []
         assert host.status()["one"].state == "closed"
 
-    async def test_a_session_that_stands_just_as_the_host_is_closed_is_closed(
+    async def test_a_session_that_opens_just_as_the_host_is_closed_is_closed(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         opened: list[Session] = []
@@ -866,7 +868,7 @@ class TestEverythingElse:
                 tasks.start_soon(host.aclose)
         assert [session.closed for session in opened] == [True]
 
-    async def test_a_session_that_its_user_closed_is_made_anew(self) -> None:
+    async def test_a_session_that_its_user_closed_is_made_again(self) -> None:
         box = Toolbox("search")
         async with host_of({"one": box}) as host:
             await host.sessions["one"].aclose()
@@ -884,7 +886,7 @@ class TestEverythingElse:
         assert len(starts.read_text().splitlines()) == 2
 
 
-async def test_what_to_do_about_several_missing_servers_is_said_once() -> None:
+async def test_what_to_do_about_several_missing_servers_is_reported_once() -> None:
     dying = {
         name: StdioServer(sys.executable, ["-c", f"raise SystemExit({code})"])
         for name, code in (("one", 3), ("two", 4))

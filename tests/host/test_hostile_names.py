@@ -73,7 +73,7 @@ def test_no_server_changes_the_names_of_another(
 
 @given(st.text(max_size=200))
 @examples(60)
-def test_any_text_that_is_no_name_is_unknown(text: str) -> None:
+def test_any_text_that_is_not_a_name_is_unknown(text: str) -> None:
     async def ask() -> None:
         async with host_of({"one": Toolbox("a")}, "prefix") as host:
             with pytest.raises(McpError, match="no server has a tool"):
@@ -86,10 +86,10 @@ def two_with_one_hash() -> tuple[str, str]:
     seen: dict[str, str] = {}
     for number in range(2_000_000):
         tool = "t" * 200 + str(number)
-        shown = prefixed("one", "one", tool)
-        if shown in seen:
-            return seen[shown], tool
-        seen[shown] = tool
+        displayed = prefixed("one", "one", tool)
+        if displayed in seen:
+            return seen[displayed], tool
+        seen[displayed] = tool
     raise AssertionError
 
 

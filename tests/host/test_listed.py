@@ -44,16 +44,16 @@ def lazy(box: Toolbox, **options: Any) -> ServerConfig:
 
 def host_of(servers: dict[str, Any], **options: Any) -> Host:
     options = {"approval": allow_all, "timeouts": QUICK, **options}
-    given = {n: s.server if isinstance(s, Toolbox) else s for n, s in servers.items()}
-    return Host(given, **options)
+    passed = {n: s.server if isinstance(s, Toolbox) else s for n, s in servers.items()}
+    return Host(passed, **options)
 
 
 class Person:
     def __init__(self) -> None:
-        self.shown: list[ToolCall] = []
+        self.asked: list[ToolCall] = []
 
     def __call__(self, call: ToolCall) -> Allow:
-        self.shown.append(call)
+        self.asked.append(call)
         return Allow()
 
 
@@ -107,11 +107,11 @@ class TestLazyServers:
             if changed and policy == "refuse":
                 with pytest.raises(CallDenied, match=r"Mails your files"):
                     await host.call_tool("one__forecast")
-                assert (person.shown, box.calls) == ([], [])
+                assert (person.asked, box.calls) == ([], [])
                 return
             assert (await host.call_tool("one__forecast")).text == "forecast"
             assert box.starts == 1
-            (call,) = person.shown
+            (call,) = person.asked
             drifts = changed and policy == "ask"
             kinds = {found.kind for found in call.findings}
             assert kinds == ({"definition_changed"} if drifts else set())
@@ -140,9 +140,9 @@ class TestLazyServers:
         async with host_of({"one": lazy(box)}, pins=lock, approval=person) as host:
             lock.unlink()
             await host.call_tool("one__search")
-        assert [found.kind for found in person.shown[0].findings] == ["not_pinned"]
+        assert [found.kind for found in person.asked[0].findings] == ["not_pinned"]
 
-    async def test_without_a_lock_the_status_says_how_to_make_its_tools_known(
+    async def test_without_a_lock_the_status_explains_how_to_make_its_tools_known(
         self, lock: Path
     ) -> None:
         box = Toolbox("search")
@@ -236,7 +236,7 @@ class TestLazyServers:
             assert asked == []
             with pytest.raises(StartDenied):
                 await host.call_tool("one__safe")
-            assert len(asked) == 1 and calls.shown == []
+            assert len(asked) == 1 and calls.asked == []
             assert len(await host.list_tools()) == 0
 
 
@@ -299,9 +299,9 @@ class TestServersThatAreDown:
                     await host.call_tool("one__search")
                 assert caught.value.retryable
                 response = {"content": [call("one__search")]}
-                (answer,) = await anthropic.toolset(tools).run(host, response)
-                assert answer["content"][0]["is_error"]
-                assert "again" in str(answer["content"][0]["content"])
+                (reply,) = await anthropic.toolset(tools).run(host, response)
+                assert reply["content"][0]["is_error"]
+                assert "again" in str(reply["content"][0]["content"])
                 clock.jump(60)
                 with anyio.fail_after(100):
                     assert names((await anext(changes)).removed) == ["one__search"]
@@ -328,7 +328,7 @@ class TestServersThatAreDown:
     async def test_the_bytes_of_a_toolset_hold_over_the_life_of_a_flaky_server(
         self, toolset: Any, lock: Path
     ) -> None:
-        def shown(kit: Any) -> list[str]:
+        def displayed(kit: Any) -> list[str]:
             return [json.dumps(each) for each in kit.tools]
 
         box, other = Toolbox(), Toolbox("read")
@@ -336,13 +336,13 @@ class TestServersThatAreDown:
         await written(lock, one=box)
         async with host_of({"one": lazy(box), "two": other}, pins=lock) as host:
             kit = toolset(await host.list_tools())
-            first = shown(kit)
+            first = displayed(kit)
             assert len(first) == 3
 
             async def updated() -> list[str]:
                 nonlocal kit
                 kit = kit.updated(await host.list_tools())
-                return shown(kit)
+                return displayed(kit)
 
             await host.session("one")  # started: its members come in another order than in the lock
             assert await updated() == first

@@ -1,4 +1,4 @@
-"""Names are unique, legal and lasting, whatever servers and tools are called."""
+"""Names are unique, legal and permanent, whatever servers and tools are called."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def test_no_two_tools_have_one_name(pairs: list[tuple[str, str]]) -> None:
 @examples(300)
 def test_names_are_what_every_model_provider_accepts(pairs: list[tuple[str, str]]) -> None:
     for naming in ("prefix", "bare", "random"):
-        for shown in named(Names(naming), pairs).values():
-            assert LEGAL.match(shown), shown
-            assert len(shown) <= MAX_CHARS
+        for displayed in named(Names(naming), pairs).values():
+            assert LEGAL.match(displayed), displayed
+            assert len(displayed) <= MAX_CHARS
 
 
 @given(tools, st.randoms())
@@ -172,10 +172,10 @@ def test_a_function_may_name_the_tools() -> None:
     assert names.of("a", "b") == "a/b"
 
 
-@pytest.mark.parametrize("answer", [None, "", " ", 3, "a\u202eb", "x" * 300])
-def test_a_function_that_gives_no_name_is_told_what_is_wrong(answer: Any) -> None:
+@pytest.mark.parametrize("response", [None, "", " ", 3, "a\u202eb", "x" * 300])
+def test_a_function_that_gives_no_name_is_reported_with_what_is_wrong(response: Any) -> None:
     with pytest.raises(ValueError, match="naming function returned"):
-        Names(lambda server, tool: answer).of("a", "b")
+        Names(lambda server, tool: response).of("a", "b")
 
 
 def test_a_function_that_repeats_itself_costs_the_second_tool() -> None:
@@ -204,8 +204,8 @@ def test_any_other_naming_is_refused(naming: Any) -> None:
 def test_a_tool_that_was_left_out_is_found_by_the_name_it_would_have(
     naming: Naming, pair: tuple[str, str]
 ) -> None:
-    shown = Names(naming).of(*pair)
-    assert Names(naming).would_be(*pair, shown)
+    displayed = Names(naming).of(*pair)
+    assert Names(naming).would_be(*pair, displayed)
 
 
 E32, Y58 = "e" * 32, "y" * 58
@@ -253,7 +253,7 @@ def test_the_name_with_the_host_of_a_server(authority: str | None, tool: str, na
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("passed", "expected"),
     [
         ("n" * 256, None),
         ("n" * 257, "at most 256 visible characters"),
@@ -263,10 +263,10 @@ def test_the_name_with_the_host_of_a_server(authority: str | None, tool: str, na
         (5, "returned 5, not a name"),
     ],
 )
-def test_the_name_of_a_function_is_checked(given: Any, says: str | None) -> None:
-    names = Names(lambda server, tool: given)
-    if says is None:
-        assert names.of("s", "t") == given
+def test_the_name_of_a_function_is_checked(passed: Any, expected: str | None) -> None:
+    names = Names(lambda server, tool: passed)
+    if expected is None:
+        assert names.of("s", "t") == passed
     else:
-        with pytest.raises(ValueError, match=says):
+        with pytest.raises(ValueError, match=expected):
             names.of("s", "t")

@@ -28,7 +28,7 @@ def test_a_wrong_option_is_refused_by_its_name(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "says"),
+    ("server", "expected"),
     [
         ("node x.js", "StdioServer('node', ['x.js'])"),
         ("example.com/mcp", "https://example.com/mcp"),
@@ -36,8 +36,8 @@ def test_a_wrong_option_is_refused_by_its_name(options: dict[str, Any]) -> None:
         (["node", 3], "a list of str"),
     ],
 )
-def test_what_is_no_server_is_refused_at_once(server: Any, says: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(says)):
+def test_what_is_not_a_server_is_refused_at_once(server: Any, expected: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(expected)):
         ServerConfig(server)
 
 

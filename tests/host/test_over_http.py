@@ -92,7 +92,7 @@ async def test_a_server_that_is_not_there_yet_is_connected_when_it_is() -> None:
         assert names(await host.list_tools()) == ["far__echo"]
 
 
-async def test_a_call_that_finds_the_server_gone_is_how_the_host_learns_of_it() -> None:
+async def test_a_call_that_finds_the_server_gone_is_how_the_host_notices_it() -> None:
     switch = Switched(Stateless())
     async with serving(switch) as served, host_of({"far": served.url}) as host:
         switch.up = False
@@ -142,7 +142,7 @@ async def test_a_server_that_limits_the_rate_is_not_down() -> None:
         assert host.status()["far"].state == "connected"
 
 
-async def test_a_login_that_is_needed_is_told_apart_from_a_failure() -> None:
+async def test_a_login_that_is_needed_is_distinguished_from_a_failure() -> None:
     switch = Switched(Stateless())
     switch.up = 401
     async with serving(switch) as served, host_of({"far": served.url}) as host:

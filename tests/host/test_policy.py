@@ -1,4 +1,4 @@
-"""A policy of the machine holds for hosts, config files and the shell, whatever they say."""
+"""A policy of the machine holds for hosts, config files and the shell, any response."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def marking(marker: Path) -> StdioServer:
 @pytest.fixture
 def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Writes the policy of the machine."""
-    folder = tmp_path / "machine"
-    folder.mkdir(mode=0o755)
-    path = folder / "policy.toml"
+    directory = tmp_path / "machine"
+    directory.mkdir(mode=0o755)
+    path = directory / "policy.toml"
     monkeypatch.setattr(managed_policy, "_place", lambda: str(path))
-    monkeypatch.setattr(managed_policy, "_TOP", str(folder))
+    monkeypatch.setattr(managed_policy, "_TOP", str(directory))
     monkeypatch.setattr(managed_policy, "_ROOT", getattr(os, "geteuid", int)())
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
@@ -63,14 +63,16 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 DENIED = ManagedPolicy(Path("/etc/policy.toml"), deny=["*weather*", "https://*.example/*"])
-TELLS = "refused by the policy /etc/policy.toml: it denies"
+REFUSED = "refused by the policy /etc/policy.toml: it denies"
 
 
 async def test_a_session_is_not_opened_to_what_is_denied(tmp_path: Path) -> None:
     server = marking(tmp_path / "marker")
-    for given in (server, [server.command, *server.args], "https://docs.example/mcp"):
-        with pytest.raises(StartDenied, match=TELLS) as raised:
-            await connect(Recording(given, tmp_path / "r.jsonl"), policy=DENIED, approval=allow_all)
+    for passed in (server, [server.command, *server.args], "https://docs.example/mcp"):
+        with pytest.raises(StartDenied, match=REFUSED) as raised:
+            await connect(
+                Recording(passed, tmp_path / "r.jsonl"), policy=DENIED, approval=allow_all
+            )
         assert raised.value.server
     with pytest.raises(StartDenied, match="not among those that it allows"):
         await connect(server, policy=ManagedPolicy(allow=["npx *"]), approval=allow_all)
@@ -107,9 +109,9 @@ async def test_a_host_starts_nothing_that_is_denied_and_does_not_try_again(tmp_p
     }
     async with Host(servers, policy=DENIED, approval=allow_all, timeouts=SHORT) as host:
         await host.add("late", marking(tmp_path / "marker"))
-        with pytest.raises(StartDenied, match=TELLS):
+        with pytest.raises(StartDenied, match=REFUSED):
             await host.session("lazy")
-        with pytest.raises(StartDenied, match=TELLS):
+        with pytest.raises(StartDenied, match=REFUSED):
             await host.reconnect("weather")
         for name, status in host.status().items():
             assert (status.state, status.retry_in) == ("failed", None), name
@@ -117,8 +119,8 @@ async def test_a_host_starts_nothing_that_is_denied_and_does_not_try_again(tmp_p
             assert status.error.source == "policy"
         listed = await host.list_tools()
         assert list(listed) == []
-        assert TELLS in " ".join(map(str, listed.findings))
-    with pytest.raises(ConnectError, match=TELLS):
+        assert REFUSED in " ".join(map(str, listed.findings))
+    with pytest.raises(ConnectError, match=REFUSED):
         async with Host(servers, policy=DENIED, required=["weather"], timeouts=SHORT):
             pass
     assert not (tmp_path / "marker").exists()
@@ -127,21 +129,21 @@ async def test_a_host_starts_nothing_that_is_denied_and_does_not_try_again(tmp_p
 @pytest.mark.one_backend
 def test_the_same_without_an_event_loop(tmp_path: Path) -> None:
     server = marking(tmp_path / "marker")
-    with pytest.raises(StartDenied, match=TELLS):
+    with pytest.raises(StartDenied, match=REFUSED):
         sync.connect(server, policy=DENIED, approval=allow_all).open()
     with sync.Host({"weather": server}, policy=DENIED, approval=allow_all) as host:
         assert host.status()["weather"].state == "failed"
     assert not (tmp_path / "marker").exists()
 
 
-def config_of(folder: Path, server: StdioServer) -> Path:
-    path = folder / ".mcp.json"
+def config_of(directory: Path, server: StdioServer) -> Path:
+    path = directory / ".mcp.json"
     members = {"command": server.command, "args": list(server.args)}
     path.write_text(json.dumps({"mcpServers": {"weather": members}}))
     return path
 
 
-async def test_nobody_is_asked_about_a_server_of_a_config_file_that_is_denied(
+async def test_no_one_is_asked_about_a_server_of_a_config_file_that_is_denied(
     tmp_path: Path, policy: Any
 ) -> None:
     where = policy("[servers]\ndeny = ['*weather*']")
@@ -179,8 +181,8 @@ def test_no_option_takes_the_policy_of_the_machine_away(tmp_path: Path, policy: 
     for weaker in (ManagedPolicy(), DENIED):
         with pytest.raises(ConfigError, match="this machine has its own policy"):
             Host.from_config(config, policy=weaker)
-    for given in (None, ManagedPolicy.system()):
-        host = Host.from_config(config, policy=given)
+    for passed in (None, ManagedPolicy.system()):
+        host = Host.from_config(config, policy=passed)
         assert host._options.policy == ManagedPolicy.system()
     policy("[server]")
     with pytest.raises(ConfigError, match="unknown key server"):
@@ -191,8 +193,8 @@ def test_no_option_takes_the_policy_of_the_machine_away(tmp_path: Path, policy: 
 class TestTheShell:
     def run(self, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         code = main([*words])
-        shown = capsys.readouterr()
-        return code, shown.out + shown.err
+        displayed = capsys.readouterr()
+        return code, displayed.out + displayed.err
 
     @pytest.mark.slow
     def test_no_command_uses_a_server_that_is_denied(
@@ -211,10 +213,10 @@ class TestTheShell:
             ["tools", "http://127.0.0.1:9/mcp"],
             ["login", "http://127.0.0.1:9/mcp", "--headless"],
         ):
-            code, shown = self.run(capsys, *words)
-            assert (code, str(where) in shown) == (3, True), (words, code, shown)
-        code, shown = self.run(capsys, "servers", "--config", config, "--json")
-        (one,) = json.loads(shown)["servers"]
+            code, displayed = self.run(capsys, *words)
+            assert (code, str(where) in displayed) == (3, True), (words, code, displayed)
+        code, displayed = self.run(capsys, "servers", "--config", config, "--json")
+        (one,) = json.loads(displayed)["servers"]
         assert (code, one["mayStart"], one["refused"]) == (0, False, True)
         assert not (tmp_path / "marker").exists()
 
@@ -224,21 +226,21 @@ class TestTheShell:
         policy('sandbox = "required"')
         server = marking(tmp_path / "marker")
         words = ["tools", shlex.join([server.command, *server.args])]
-        code, shown = self.run(capsys, *words)
-        assert (code, "it requires a sandbox: give sandbox=True, or --sandbox" in shown) == (
+        code, displayed = self.run(capsys, *words)
+        assert (code, "it requires a sandbox: give sandbox=True, or --sandbox" in displayed) == (
             3,
             True,
         )
         assert not (tmp_path / "marker").exists()
-        code, shown = self.run(capsys, *words, "--sandbox")
-        assert "it requires a sandbox" not in shown  # what it can do in one is another matter
+        code, displayed = self.run(capsys, *words, "--sandbox")
+        assert "it requires a sandbox" not in displayed  # what it can do in one is another matter
         config = config_of(tmp_path, server)
         for own, refused in (({}, True), ({"mcp-client": {"sandbox": True}}, False)):
             whole = json.loads(config.read_text())
             whole["mcpServers"]["weather"] |= own
             config.write_text(json.dumps(whole))
-            code, shown = self.run(capsys, "servers", "--config", str(config), "--json")
-            (one,) = json.loads(shown)["servers"]
+            code, displayed = self.run(capsys, "servers", "--config", str(config), "--json")
+            (one,) = json.loads(displayed)["servers"]
             assert (one["refused"], bool(one["confined"])) == (refused, not refused)
 
     def test_its_rules_are_before_those_of_the_command(
@@ -247,16 +249,16 @@ class TestTheShell:
         policy("[[rules]]\noutcome = 'deny'\ntool = 'get_*'\nreason = 'not here'")
         target = shlex.join([sys.executable, str(WEATHER)])
         words = ["call", target, "get_weather", "location=Oslo", "--allow", "*"]
-        code, shown = self.run(capsys, *words)
-        assert (code, "not here" in shown) == (3, True), shown
+        code, displayed = self.run(capsys, *words)
+        assert (code, "not here" in displayed) == (3, True), displayed
 
     def test_a_policy_that_cannot_be_used_stops_everything(
         self, policy: Any, capsys: pytest.CaptureFixture[str]
     ) -> None:
         policy("deny = ['x']")
         for words in (["tools", "https://a.example"], ["login", "https://a.example"], ["servers"]):
-            code, shown = self.run(capsys, *words)
-            assert (code, "cannot be used: unknown key deny" in shown) == (2, True), shown
+            code, displayed = self.run(capsys, *words)
+            assert (code, "cannot be used: unknown key deny" in displayed) == (2, True), displayed
 
 
 @pytest.mark.parametrize("pattern", ["http://*/private/*", "*/private/*"])
@@ -280,13 +282,13 @@ chmod 644 /etc/mcp-client/policy.toml
 [ $? = 3 ] || exit 8
 exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 """
-"""Runs a command as root and as nobody, on a machine with a policy of its own."""
+"""Runs a command as root and as the user ``nobody``, on a machine with a policy of its own."""
 
 
 @pytest.mark.slow
 @pytest.mark.one_backend
 @pytest.mark.needs("mounts of its own")
-def test_the_real_file_of_root_holds_whatever_the_environment_says(tmp_path: Path) -> None:
+def test_the_real_file_of_root_holds_whatever_the_environment_sets(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     env = {**os.environ, "HOME": "/nowhere", "XDG_CONFIG_DIRS": "/nowhere", "ProgramData": "/x"}
     weather = shlex.join([sys.executable, str(WEATHER)])
@@ -301,8 +303,8 @@ def test_the_real_file_of_root_holds_whatever_the_environment_says(tmp_path: Pat
         check=False,
     )
     assert done.returncode == 3, done.stderr
-    told = "the policy /etc/mcp-client/policy.toml: it denies '*weather*'"
-    assert done.stderr.count(told) == 2, done.stderr
+    reported = "the policy /etc/mcp-client/policy.toml: it denies '*weather*'"
+    assert done.stderr.count(reported) == 2, done.stderr
 
 
 async def test_a_command_that_is_allowed_by_name_is_the_hosts_own_and_not_the_servers(

@@ -39,13 +39,13 @@ SCRIPTED = Path(__file__).parents[1] / "support" / "scripted.py"
 class File:
     """A config file of scripted servers, and who was asked about them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.path = folder / ".cursor" / "mcp.json"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.path = directory / ".cursor" / "mcp.json"
         self.path.parent.mkdir()
         self.servers: dict[str, dict[str, Any]] = {}
         self.asked: list[str] = []
-        self.answer: Any = Allow()
+        self.decision: Any = Allow()
         self.write(a=self.server(), b=self.server())
 
     def server(self, **env: str) -> dict[str, Any]:
@@ -62,8 +62,8 @@ class File:
 
     async def confirm(self, request: StartRequest) -> Any:
         self.asked.append(request.server)
-        answer = self.answer
-        return await answer(request) if callable(answer) else answer
+        response = self.decision
+        return await response(request) if callable(response) else response
 
     def host(self, **options: Any) -> Host:
         options.setdefault("confirm", self.confirm)
@@ -172,7 +172,7 @@ async def test_calls_under_way_on_other_servers_are_undisturbed(file: File) -> N
 
 async def test_a_server_that_changed_and_is_refused_is_not_running(file: File) -> None:
     async with file.entered() as host:
-        file.answer = Deny("not this one")
+        file.decision = Deny("not this one")
         file.write(a=file.server(NEW="1"))
         assert (await host.reload()).changed == ("a",)
         await until(host, lambda: host.status()["a"].error is not None)
@@ -193,7 +193,7 @@ async def test_a_question_that_is_pending_is_asked_again_only_where_its_server_c
         finally:
             cancelled.append(request.server)
 
-    file.answer = wait
+    file.decision = wait
     async with file.entered() as host:
         file.asked[:] = ["a", "b"]
         file.write(a=file.server(NEW="1"))
@@ -217,7 +217,7 @@ async def test_a_server_that_is_down_stays_so_unless_it_changed(file: File) -> N
 
 
 async def test_a_file_that_is_put_in_counts(file: File) -> None:
-    variables = file.folder / "variables.env"
+    variables = file.directory / "variables.env"
     variables.write_text("KIND=first\n")
     file.write(a={**file.server(), "envFile": "variables.env"})
     async with file.entered() as host:
@@ -233,7 +233,7 @@ async def test_a_file_that_is_put_in_counts(file: File) -> None:
 
 
 async def test_a_file_that_is_put_in_counts_in_a_sandbox_too(file: File) -> None:
-    variables = file.folder / "variables.env"
+    variables = file.directory / "variables.env"
     variables.write_text("KIND=first\n")
     file.write(a={**file.server(), "envFile": "variables.env"})
     async with file.entered(confirm=deny_all, sandbox=Sandbox()) as host:
@@ -296,7 +296,7 @@ async def test_a_server_of_the_hosts_own_is_not_taken_for_one_of_the_file(file: 
         assert host._servers["a"] is own
 
 
-async def test_nobody_takes_a_name_while_what_is_gone_ends(file: File) -> None:
+async def test_no_one_takes_a_name_while_what_is_gone_ends(file: File) -> None:
     async with file.entered() as host:
         close_all = host._close_all
 
@@ -401,7 +401,7 @@ async def test_a_required_server_that_is_removed_while_the_host_is_entered_is_mi
 
 def vscode(file: File, **whole: Any) -> None:
     """A file of VS Code with one server, that uses an input."""
-    file.path = file.folder / ".vscode" / "mcp.json"
+    file.path = file.directory / ".vscode" / "mcp.json"
     file.path.parent.mkdir(exist_ok=True)
     server = {"type": "stdio", **file.server(MODE="${input:mode}"), "sandboxEnabled": True}
     file.put(json.dumps({"servers": {"a": server}, **whole}))
@@ -411,7 +411,7 @@ def inputs(default: str) -> list[Any]:
     return [{"id": "mode", "type": "promptString", "default": default}]
 
 
-async def test_what_the_file_says_elsewhere_of_a_server_counts(file: File) -> None:
+async def test_what_the_file_sets_elsewhere_for_a_server_counts(file: File) -> None:
     vscode(file, inputs=inputs("1"))
     async with file.entered(confirm=deny_all) as host:
         vscode(file, inputs=inputs("2"))
@@ -435,7 +435,7 @@ async def test_what_the_file_says_elsewhere_of_a_server_counts(file: File) -> No
         ("\0\1", "1"),
     ],
 )
-async def test_a_malformed_file_keeps_what_is_there_and_says_where(
+async def test_a_malformed_file_keeps_what_is_there_and_names_its_place(
     file: File, text: str, line: str
 ) -> None:
     async with file.entered() as host:
@@ -476,7 +476,7 @@ async def test_a_malformed_entry_keeps_its_server_and_no_other(file: File, entry
         assert await host.reload() == Reloaded(unchanged=("a", "b", "c"))
 
 
-async def test_a_host_without_a_file_and_one_that_is_closed_say_so(file: File) -> None:
+async def test_a_host_without_a_file_and_one_that_is_closed_report_it(file: File) -> None:
     async with Host({}, approval=allow_all) as host:
         with pytest.raises(ConfigError, match="no config file"):
             await host.reload()
@@ -539,7 +539,7 @@ async def test_a_file_that_is_watched_is_read_again_when_it_was_written(
         file.write(c=file.server())  # in place
         assert (await count(reloads, 1)).added == ("c",)
 
-        new = file.folder / "new"  # as editors replace a file
+        new = file.directory / "new"  # as editors replace a file
         del file.servers["b"]
         new.write_text(json.dumps({"mcpServers": file.servers}))
         new.replace(file.path)

@@ -288,7 +288,7 @@ async def test_a_flood_of_questions_is_answered_within_bounds() -> None:
     app = Handshake()
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says in ("tools/list", "tools/call", "initialize", "GET", "DELETE"):
+        if request.rpc_method in ("tools/list", "tools/call", "initialize", "GET", "DELETE"):
             await app(request, reply)
         elif "method" in request.message:
             await reply.send(202)
@@ -324,10 +324,10 @@ async def test_a_session_id_that_would_break_a_header_is_not_sent_back() -> None
     app = Handshake()
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says == "initialize":
+        if request.rpc_method == "initialize":
             said = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
             await reply.json(answer(request, said), headers={"Mcp-Session-Id": "a b\x7f"})
-        elif request.says == "server/discover":
+        elif request.rpc_method == "server/discover":
             await app(request, reply)
         else:
             assert "mcp-session-id" not in request.headers

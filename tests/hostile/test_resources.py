@@ -104,7 +104,7 @@ async def test_a_flood_of_100_000_updates_costs_bounded_memory(kind: type[Librar
     library = kind()
     async with reading(library) as session, session.subscribe_resource("book:emma") as updates:
         if kind is Handshake:
-            library.say(flood().replace(b"STREAM", b"null"))
+            library.send(flood().replace(b"STREAM", b"null"))
         else:
             ((id, (_, say)),) = library.streams.items()
             say(flood().replace(b"STREAM", str(id).encode()))
@@ -139,7 +139,7 @@ async def test_a_flood_of_changes_of_lists_costs_one_more_list() -> None:
     async with reading(library) as session:
         await session.list_prompts()
         notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"})
-        library.say("\n".join([notice] * 100_000).encode())
+        library.send("\n".join([notice] * 100_000).encode())
         await session.list_prompts()
         await session.list_prompts()
         assert library.count("prompts/list") == 2

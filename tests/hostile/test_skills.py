@@ -242,11 +242,11 @@ class Getting(SkillServer):
 
     def __init__(self, answer: Any) -> None:
         super().__init__()
-        self.answer = answer
+        self.decision = answer
 
     def __call__(self, message: dict[str, Any]) -> Any:
         found = super().__call__(message)
-        return {**self.answer, "resultType": "complete"} if "skill" in found else found
+        return {**self.decision, "resultType": "complete"} if "skill" in found else found
 
 
 @pytest.mark.parametrize(

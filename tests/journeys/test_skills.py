@@ -47,13 +47,13 @@ class Person:
 
     def __init__(self) -> None:
         self.skills: list[SkillRequest] = []
-        self.answer: Allow | Deny = Allow(remember="session")
+        self.decision: Allow | Deny = Allow(remember="session")
 
     async def __call__(self, asked: ToolCall | SkillRequest) -> Allow | Deny:
         if isinstance(asked, ToolCall):
             return Allow()
         self.skills.append(asked)
-        return self.answer
+        return self.decision
 
 
 @pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
@@ -83,10 +83,10 @@ async def test_a_skill_is_approved_loaded_and_asked_about_again_when_it_changes(
         await session.call_tool("revise")
         with pytest.raises(SkillError):
             await loaded.read("references/FORMS.md")
-        person.answer = Deny("not since it changed")
+        person.decision = Deny("not since it changed")
         with pytest.raises(CallDenied, match="not since it changed"):
             await session.load_skill(GUIDE)
-        person.answer = Allow()
+        person.decision = Allow()
         loaded = await session.load_skill(GUIDE)
         assert await loaded.read_text("references/FORMS.md") == "Trick."
         assert len(person.skills) == 3

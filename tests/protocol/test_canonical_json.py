@@ -1,4 +1,4 @@
-"""One text for equal values, and a place for whatever JSON cannot say."""
+"""One text for equal values, and a place for whatever JSON cannot express."""
 
 from __future__ import annotations
 
@@ -125,7 +125,9 @@ def test_a_plain_copy_shares_nothing_with_the_value() -> None:
         ({"n": 10**5000}, "", "digits"),
     ],
 )
-def test_what_json_cannot_say_is_refused_with_its_place(value: Any, path: str, reason: str) -> None:
+def test_what_json_cannot_express_is_refused_with_its_place(
+    value: Any, path: str, reason: str
+) -> None:
     with pytest.raises(NotJson) as caught:
         canonical(value)
     assert caught.value.path == path

@@ -1,4 +1,4 @@
-"""What the two sides say of themselves: read leniently, and never more than they said."""
+"""Declarations of client and server: parsed leniently, and never more than was declared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Content blocks: the known kinds are read, and whatever else came is kept as it came."""
+"""Content blocks: the known kinds are parsed, and anything else is left as it came."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BLOB = {"type": "resource", "resource": {"uri": "u:2", "blob": "AAAA"}}
 
 
 @pytest.mark.parametrize(
-    ("block", "read", "shown"),
+    ("block", "read", "displayed"),
     [
         (TEXT, TextContent("hello", TEXT), "hello"),
         (IMAGE, ImageContent("AAAA", "image/png", IMAGE), "[image, image/png, 3 bytes]"),
@@ -54,14 +54,14 @@ BLOB = {"type": "resource", "resource": {"uri": "u:2", "blob": "AAAA"}}
     ],
 )
 def test_a_known_kind_is_read_and_named_in_text(
-    block: dict[str, Any], read: Any, shown: str
+    block: dict[str, Any], read: Any, displayed: str
 ) -> None:
     found = content_block(block)
     assert found == read
     assert type(found) is type(read)
     assert found.type == block["type"]
     assert found.raw == block
-    assert str(found) == shown
+    assert str(found) == displayed
 
 
 def test_optional_members_of_a_wrong_type_are_absent() -> None:
@@ -143,7 +143,7 @@ def test_what_cannot_be_used_is_described_truthfully(block: Any, text: str) -> N
         ({"type": "resource", "resource": {"uri": "u:1", "text": "a", "blob": "b"}}, "resource"),
     ],
 )
-def test_a_malformed_or_unknown_block_is_kept_as_it_came(block: Any, kind: str) -> None:
+def test_a_malformed_or_unknown_block_is_left_as_it_came(block: Any, kind: str) -> None:
     assert content_block(block) == UnknownContent(kind, block)
 
 
@@ -187,7 +187,7 @@ def test_a_malformed_block_does_not_pass_for_the_kind_it_claims() -> None:
 
 
 @pytest.mark.parametrize(
-    ("block", "shown"),
+    ("block", "displayed"),
     [
         (TEXT, "TextContent('hello')"),
         ({"type": "text", "text": "x" * 5_000_000}, f"TextContent('{'x' * 80}…', 5000000 char"),
@@ -201,6 +201,6 @@ def test_a_malformed_block_does_not_pass_for_the_kind_it_claims() -> None:
         ({"type": "text", "text": "\x1b[2J\u202e"}, r"TextContent('\\u{1b}[2J\\u{202e}')"),
     ],
 )
-def test_the_repr_of_a_block_has_sizes_and_no_data(block: dict[str, Any], shown: str) -> None:
-    assert repr(content_block(block)).startswith(shown)
+def test_the_repr_of_a_block_has_sizes_and_no_data(block: dict[str, Any], displayed: str) -> None:
+    assert repr(content_block(block)).startswith(displayed)
     assert len(repr(content_block(block))) < 200

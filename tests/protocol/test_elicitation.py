@@ -1,4 +1,4 @@
-"""A form: what its restricted schema may say, and which answers it allows."""
+"""A form: the content of its restricted schema, and which responses it allows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ MANY_TITLED = {"type": "array", "items": {"anyOf": ONE_OF["oneOf"]}, "maxItems":
         (MANY_TITLED, [[], ["a"]], [["a", "b"], ["Ay"], "b"]),
     ],
 )
-def test_each_kind_allows_what_it_says_and_nothing_else(
+def test_each_kind_allows_what_it_documents_and_nothing_else(
     schema: Any, good: list[Any], bad: list[Any]
 ) -> None:
     form = one(schema)
@@ -227,7 +227,7 @@ def test_the_revision_before_has_no_titled_choices_and_no_lists(schema: Any) -> 
         ),
     ],
 )
-def test_what_is_no_flat_form_is_refused(schema: Any) -> None:
+def test_what_is_not_a_flat_form_is_refused(schema: Any) -> None:
     with pytest.raises(NotAForm):
         form_of(schema)
 
@@ -250,7 +250,7 @@ def test_what_the_form_does_not_ask_for_is_not_sent() -> None:
         one({"type": "string"}).checked({"f": "x", "g": "secret"})
 
 
-def test_a_wrong_answer_is_named_by_its_field_and_not_shown() -> None:
+def test_a_wrong_response_is_named_by_its_field_and_not_shown() -> None:
     with pytest.raises(Wrong) as caught:
         one({"type": "integer"}).checked({"f": "hunter2"})
     assert "hunter2" not in str(caught.value)
@@ -308,7 +308,7 @@ def test_any_schema_is_a_form_or_none(schema: Any, properties: Any) -> None:
 
 
 @pytest.mark.parametrize("host", ["é" * 64, "é..b", "\ud800"])
-def test_what_is_no_host_name_is_said_of_a_host(host: str) -> None:
+def test_what_is_not_a_host_name_is_reported_of_a_host(host: str) -> None:
     assert host_warnings(host) == ("its host is not a valid host name",)
 
 
@@ -347,7 +347,7 @@ def test_an_ordinary_url_comes_without_a_warning(url: str, host: str) -> None:
         ("https://example.com/\u0430", "example.com", "outside ASCII"),
     ],
 )
-def test_what_may_mislead_is_said(url: str, host: str, words: str) -> None:
+def test_what_may_mislead_is_reported(url: str, host: str, words: str) -> None:
     address = address_of(url)
     assert address.host == host
     assert words in " ".join(address.warnings)

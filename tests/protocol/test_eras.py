@@ -29,14 +29,14 @@ from mcp_client.protocol.jsonrpc import Id, Json, Notification
 
 PREFIX = "io.modelcontextprotocol/"
 CLIENT = ClientDeclaration(Implementation("tester", "1", "Tester é"), {"elicitation": {}})
-NOBODY = ServerFacts(None, {}, None)
+NO_FACTS = ServerFacts(None, {}, None)
 OWN = {
     PREFIX + "protocolVersion": STATELESS[0],
     PREFIX + "clientInfo": {"name": "tester", "version": "1", "title": "Tester é"},
     PREFIX + "clientCapabilities": {"elicitation": {}},
 }
-HANDSHAKEN = HandshakeEra(HANDSHAKE[0], NOBODY)
-STANDALONE = StatelessEra(STATELESS[0], NOBODY, CLIENT)
+HANDSHAKEN = HandshakeEra(HANDSHAKE[0], NO_FACTS)
+STANDALONE = StatelessEra(STATELESS[0], NO_FACTS, CLIENT)
 BOTH = pytest.mark.parametrize("era", [HANDSHAKEN, STANDALONE], ids=["handshake", "stateless"])
 
 
@@ -67,7 +67,7 @@ def test_a_progress_token_goes_into_meta(era: Era, token: Id) -> None:
 
 
 @BOTH
-def test_the_callers_own_meta_is_kept(era: Era) -> None:
+def test_the_callers_own_meta_is_left(era: Era) -> None:
     meta = {"com.example/trace": {"id": "é"}, "traceparent": "00-1"}
     sent = stamped(era, {"a": 1}, meta, 7)["_meta"]
     assert sent["com.example/trace"] == {"id": "é"}
@@ -108,7 +108,7 @@ def test_the_callers_meta_is_not_changed() -> None:
 
 
 @BOTH
-def test_frozen_arguments_are_spliced_in_as_they_stand(era: Era) -> None:
+def test_frozen_arguments_are_spliced_in_as_they_are(era: Era) -> None:
     assert '"arguments":{"b" : 1}' in era.params({"arguments": Json('{"b" : 1}')}, {"x": 1}, 1)
 
 
@@ -117,15 +117,13 @@ def test_frozen_arguments_are_spliced_in_as_they_stand(era: Era) -> None:
 
 @BOTH
 @pytest.mark.parametrize("result", [{}, {"tools": []}, {"resultType": "complete", "x": 1}])
-def test_a_result_is_complete_also_where_it_does_not_say_so(
-    era: Era, result: dict[str, Any]
-) -> None:
+def test_a_result_is_complete_also_without_a_result_type(era: Era, result: dict[str, Any]) -> None:
     assert era.read(result) == Complete(result)
 
 
 @BOTH
 @pytest.mark.parametrize("result", [None, [], "x", 7, True])
-def test_a_result_that_is_no_object_is_malformed(era: Era, result: object) -> None:
+def test_a_result_that_is_not_an_object_is_malformed(era: Era, result: object) -> None:
     with pytest.raises(Malformed, match="not a JSON object"):
         era.read(result)
 
@@ -160,7 +158,7 @@ def test_input_required_carries_its_questions_and_its_state(
 
 
 @pytest.mark.parametrize(
-    ("members", "said"),
+    ("members", "expected"),
     [
         ({}, "without"),
         ({"inputRequests": None, "requestState": None}, "without"),
@@ -171,9 +169,9 @@ def test_input_required_carries_its_questions_and_its_state(
     ],
 )
 def test_input_required_that_breaks_its_rules_is_malformed(
-    members: dict[str, Any], said: str
+    members: dict[str, Any], expected: str
 ) -> None:
-    with pytest.raises(Malformed, match=said):
+    with pytest.raises(Malformed, match=expected):
         STANDALONE.read({"resultType": "input_required", **members})
 
 
@@ -213,7 +211,7 @@ def test_a_notice_of_a_subscription_belongs_to_it_in_the_stateless_era_only(
     assert HANDSHAKEN.owner(notice) is None
 
 
-def test_a_subscription_id_of_a_wrong_type_names_nobody() -> None:
+def test_a_subscription_id_of_a_wrong_type_names_no_one() -> None:
     meta = {PREFIX + "subscriptionId": {"a": 1}}
     assert STANDALONE.owner(Notification("notifications/progress", {"_meta": meta})) is None
 
@@ -248,7 +246,7 @@ def test_a_handshake_server_introduces_itself_in_the_body() -> None:
     assert era.server.instructions == "be kind"
 
 
-def test_the_two_eras_differ_in_what_the_specification_says() -> None:
+def test_the_two_eras_differ_in_what_the_specification_changed() -> None:
     assert (STANDALONE.closing_cancels, STANDALONE.server_may_ask) == (True, False)
     assert (HANDSHAKEN.closing_cancels, HANDSHAKEN.server_may_ask) == (False, True)
 

@@ -29,7 +29,7 @@ HERE = "https://mcp.example.com/icon.png"
         PNG.replace("image/png", "IMAGE/WEBP"),
     ],
 )
-def test_icons_of_the_servers_origin_and_inline_ones_are_kept(src: str) -> None:
+def test_icons_of_the_servers_origin_and_inline_ones_are_left(src: str) -> None:
     assert safe_icons([{"src": src}], ORIGIN) == [{"src": src}]
 
 
@@ -77,16 +77,16 @@ def test_any_other_source_is_left_out(src: Any) -> None:
     [("data:image/png;base64,", 256 * 1024), (HERE, 2_048)],
     ids=["data", "url"],
 )
-def test_a_source_as_long_as_the_limit_is_kept(beginning: str, limit: int) -> None:
+def test_a_source_as_long_as_the_limit_is_accepted(beginning: str, limit: int) -> None:
     longest = beginning.ljust(limit, "A")
     assert safe_icons([{"src": longest}, {"src": f"{longest}A"}], ORIGIN) == [{"src": longest}]
 
 
-def test_sizes_within_their_limits_are_kept() -> None:
+def test_sizes_within_their_limits_are_left() -> None:
     sizes = ["1" * 20] * 16
-    for given, kept in ((sizes, True), ([*sizes, "1"], False), (["1" * 21], False)):
-        (icon,) = safe_icons([{"src": PNG, "sizes": given}], ORIGIN)
-        assert ("sizes" in icon) is kept
+    for passed, stored in ((sizes, True), ([*sizes, "1"], False), (["1" * 21], False)):
+        (icon,) = safe_icons([{"src": PNG, "sizes": passed}], ORIGIN)
+        assert ("sizes" in icon) is stored
 
 
 @pytest.mark.parametrize("icons", [None, {}, "x", 7, [None, 7, "x", [], {}]])
@@ -94,12 +94,12 @@ def test_what_is_not_a_list_of_icons_has_none(icons: Any) -> None:
     assert safe_icons(icons, ORIGIN) == []
 
 
-def test_without_an_origin_only_inline_icons_are_kept() -> None:
+def test_without_an_origin_only_inline_icons_are_left() -> None:
     assert safe_icons([{"src": HERE}, {"src": PNG}], None) == [{"src": PNG}]
 
 
 @pytest.mark.parametrize("media", ["image/svg+xml", "text/html", 7, "image/jpeg"])
-def test_a_type_that_is_no_safe_image_or_another_one_leaves_the_icon_out(media: Any) -> None:
+def test_a_type_that_is_not_a_safe_image_or_another_one_leaves_the_icon_out(media: Any) -> None:
     assert safe_icons([{"src": PNG, "mimeType": media}], ORIGIN) == []
 
 
@@ -110,12 +110,12 @@ def test_jpeg_goes_by_two_names(src: str, media: str) -> None:
     assert safe_icons([icon], ORIGIN) == [icon]
 
 
-def test_only_the_members_of_an_icon_are_kept_and_they_are_copies() -> None:
+def test_only_the_members_of_an_icon_are_left_and_they_are_copies() -> None:
     sizes = ["48x48"]
     icon = {"src": PNG, "mimeType": "image/png", "sizes": sizes, "theme": "dark", "onload": "x"}
-    (kept,) = safe_icons([icon], ORIGIN)
-    assert kept == {"src": PNG, "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}
-    assert kept["sizes"] is not sizes
+    (stored,) = safe_icons([icon], ORIGIN)
+    assert stored == {"src": PNG, "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}
+    assert stored["sizes"] is not sizes
     for odd in ({"sizes": [7]}, {"sizes": ["x" * 90]}, {"theme": ["dark"]}, {"sizes": "48x48"}):
         assert safe_icons([{"src": PNG, **odd}], ORIGIN) == [{"src": PNG}]
 
@@ -125,7 +125,7 @@ def test_many_icons_are_cut() -> None:
 
 
 class AtUrl(MemoryTransport):
-    """A server in memory that says it is at a URL."""
+    """A server in memory that claims to be at a URL."""
 
     @property
     def origin(self) -> Origin:

@@ -32,7 +32,7 @@ LEADS_TO: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("text", "value"), LEADS_TO)
-def test_a_pointer_leads_where_the_rfc_says(text: str, value: Any) -> None:
+def test_a_pointer_leads_where_the_rfc_specifies(text: str, value: Any) -> None:
     assert resolve(DOCUMENT, parse(text)) == value
 
 

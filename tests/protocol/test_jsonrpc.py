@@ -234,7 +234,7 @@ def test_a_long_id_is_shortened_in_the_reason() -> None:
     assert len(refused(json.dumps({"id": ["x" * 10_000], "result": 1})).reason) < 100
 
 
-def test_what_was_read_of_a_malformed_envelope_is_kept() -> None:
+def test_what_was_parsed_of_a_malformed_envelope_is_stored() -> None:
     assert refused('{"id":1,"error":"no"}').raw == {"id": 1, "error": "no"}
 
 
@@ -255,7 +255,7 @@ def test_what_was_read_of_a_malformed_envelope_is_kept() -> None:
         (b"", None),
     ],
 )
-def test_the_owner_of_a_fragment_is_told_only_where_it_stands_first_or_last(
+def test_the_owner_of_a_fragment_is_known_only_if_it_is_first_or_last(
     fragment: bytes, owner: int | None
 ) -> None:
     assert owner_of_fragment(fragment) == owner
@@ -270,7 +270,7 @@ def test_the_owner_of_a_fragment_is_told_only_where_it_stands_first_or_last(
         (b'{"jsonrpc":"2.0","method":"roots/list","params":{"text":"', None),
     ],
 )
-def test_the_owner_of_a_long_frame_is_told_by_its_tail_unless_it_is_a_question(
+def test_the_owner_of_a_long_frame_is_known_by_its_tail_unless_it_is_a_question(
     head: bytes, owner: int | None
 ) -> None:
     assert owner_of_fragment(head, b'..."}]},"id":12}') == owner
@@ -344,7 +344,7 @@ def test_brackets_inside_strings_are_no_depth(text: str) -> None:
 
 
 @pytest.mark.slow
-def test_width_is_no_depth() -> None:
+def test_width_is_not_depth() -> None:
     assert isinstance(one(json.dumps({"id": 1, "result": [[{}] * 3] * 5_000})), Response)
 
 
@@ -395,29 +395,29 @@ def test_a_batch_gives_its_messages_in_order_and_a_bad_one_spoils_only_itself() 
 
 
 @given(ids, st.sampled_from(["ping", "tools/call"]), objects)
-def test_a_request_comes_back_as_it_went(id: Id, method: str, params: dict[str, Any]) -> None:
+def test_a_request_round_trips(id: Id, method: str, params: dict[str, Any]) -> None:
     assert one(encode_request(id, method, encode_fields(params))) == Request(id, method, params)
 
 
 @given(objects)
-def test_a_notice_comes_back_as_it_went(params: dict[str, Any]) -> None:
+def test_a_notice_round_trips(params: dict[str, Any]) -> None:
     assert one(encode_notification("notifications/x", params)) == Notification(
         "notifications/x", params
     )
 
 
 @given(ids, objects)
-def test_an_answer_comes_back_as_it_went(id: Id, result: dict[str, Any]) -> None:
+def test_a_response_round_trips(id: Id, result: dict[str, Any]) -> None:
     assert one(encode_response(id, result)) == Response(id, result)
 
 
 @given(ids, st.integers(-40_000, 40_000), st.text())
-def test_a_failure_comes_back_as_it_went(id: Id, code: int, message: str) -> None:
+def test_a_failure_round_trips(id: Id, code: int, message: str) -> None:
     assert one(encode_error_response(id, code, message)) == ErrorResponse(id, code, message, None)
 
 
 @given(objects, objects)
-def test_json_members_stand_as_they_are(fields: dict[str, Any], spliced: dict[str, Any]) -> None:
+def test_json_members_are_left_as_they_are(fields: dict[str, Any], spliced: dict[str, Any]) -> None:
     text = encode_fields({**fields, "spliced": Json(json.dumps(spliced))})
     assert json.loads(text) == {**fields, "spliced": spliced}
 

@@ -54,9 +54,11 @@ def accepted(revision: str) -> Answered:
     return Answered({"protocolVersion": revision, "capabilities": {}, "serverInfo": {"name": "s"}})
 
 
-def http(status: int, said: str = "no", *, key: bool = False, after: float | None = None) -> Failed:
+def http(
+    status: int, reported: str = "no", *, key: bool = False, after: float | None = None
+) -> Failed:
     kind = AuthError if status in (401, 403) else ConnectError
-    error = kind(said, http_status=status, body_excerpt=said, retry_after=after)
+    error = kind(reported, http_status=status, body_excerpt=reported, retry_after=after)
     return Failed(error, with_credentials=key)
 
 
@@ -226,14 +228,14 @@ def test_a_server_is_agreed_with(outcomes: list[Outcome], revision: str, log: Lo
     assert played.log == log
 
 
-def test_a_late_answer_to_the_probe_counts_where_initialize_failed() -> None:
+def test_a_late_response_to_the_probe_counts_where_initialize_failed() -> None:
     played = play([Silent(), AnsweredWithError(-32601, "no such method")], recall=discovered(S))
     assert isinstance(played.era, StatelessEra)
     assert played.log == [P, I0, "recall"]
 
 
 @pytest.mark.parametrize("late", [Answered({}), discovered(NEW), Silent()])
-def test_a_late_answer_that_is_no_stateless_one_changes_nothing(late: Outcome) -> None:
+def test_a_late_response_that_is_not_a_stateless_one_changes_nothing(late: Outcome) -> None:
     played = play([Silent(), DIED, accepted(NEW)], recall=late)
     assert isinstance(played.era, HandshakeEra)
     assert played.log == [P, I0, "recall", "restart", I0, "tell"]
@@ -317,12 +319,12 @@ def test_what_is_accepted_is_reported_once_it_was_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "said", "log"), [row[1:] for row in FAILED], ids=[row[0] for row in FAILED]
+    ("outcomes", "expected", "log"), [row[1:] for row in FAILED], ids=[row[0] for row in FAILED]
 )
-def test_a_server_cannot_be_agreed_with(outcomes: list[Outcome], said: str, log: Log) -> None:
+def test_a_server_cannot_be_agreed_with(outcomes: list[Outcome], expected: str, log: Log) -> None:
     played = play(outcomes)
     assert isinstance(played.error, ConnectError)
-    assert said in str(played.error)
+    assert expected in str(played.error)
     assert played.log == log
 
 
@@ -400,7 +402,7 @@ def test_the_handshake_era_is_agreed_on_without_a_probe(
 
 
 @pytest.mark.parametrize(
-    ("outcome", "said"),
+    ("outcome", "expected"),
     [
         (UNKNOWN_METHOD, "refuses initialize"),
         (unsupported(S), "drop revision="),
@@ -411,10 +413,10 @@ def test_the_handshake_era_is_agreed_on_without_a_probe(
     ],
 )
 def test_only_the_handshake_era_is_tried_where_it_alone_is_wanted(
-    outcome: Outcome, said: str
+    outcome: Outcome, expected: str
 ) -> None:
     played = play([outcome], pin="handshake", skip_probe=True, recall=discovered(S))
-    assert said in str(played.error)
+    assert expected in str(played.error)
     assert played.log == [I0]
 
 
@@ -438,7 +440,7 @@ def test_only_the_stateless_era_is_tried_where_it_alone_is_wanted(outcome: Outco
 # -------------------------------------------------------- a remembered answer
 
 
-def test_a_server_remembered_to_want_initialize_hears_it_first() -> None:
+def test_a_server_remembered_to_want_initialize_receives_it_first() -> None:
     played = play([accepted(OLDEST)], skip_probe=True)
     assert played.era is not None
     assert played.log == [I0, "tell"]
@@ -457,7 +459,7 @@ def test_a_pin_goes_before_memory() -> None:
 # ---------------------------------------------------------------- what is sent
 
 
-def test_the_probe_says_who_asks_and_in_which_revision() -> None:
+def test_the_probe_names_who_asks_and_in_which_revision() -> None:
     (ask,) = play([discovered(S)]).asks
     meta = json.loads(ask.params)["_meta"]
     assert meta["io.modelcontextprotocol/protocolVersion"] == S
@@ -465,7 +467,7 @@ def test_the_probe_says_who_asks_and_in_which_revision() -> None:
     assert meta["io.modelcontextprotocol/clientCapabilities"] == {"roots": {}}
 
 
-def test_initialize_says_who_asks_and_which_revision_is_offered() -> None:
+def test_initialize_names_who_asks_and_which_revision_is_offered() -> None:
     _, ask = play([UNKNOWN_METHOD, accepted(OLD)]).asks
     assert json.loads(ask.params) == {
         "protocolVersion": LATEST_HANDSHAKE,

@@ -65,7 +65,7 @@ def test_a_scope_is_a_set_without_what_no_scope_can_be() -> None:
     assert scopes_of(None) == scopes_of(["a"]) == frozenset()
 
 
-def test_what_is_wanted_is_said_in_words_a_server_cannot_draw_with() -> None:
+def test_what_is_wanted_is_reported_in_words_a_server_cannot_draw_with() -> None:
     found = parse_challenges(['Bearer scope="b a", error="inv\x1b[1malid", DPoP'])
     assert what_is_wanted(found) == "Bearer with scope 'a b' (inv\\u{1b}[1malid) or DPoP"
 

@@ -1,4 +1,4 @@
-"""The walk over a schema tells what each part of it stands for."""
+"""The walk over a schema names what each part of it represents."""
 
 from __future__ import annotations
 

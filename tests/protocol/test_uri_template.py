@@ -159,7 +159,7 @@ def test_each_row_of_the_table_in_the_rfc(template: str, uri: str) -> None:
     assert expand(template, VALUES, longest=1_000) == uri
 
 
-def test_names_are_told_once_each_and_in_order() -> None:
+def test_names_are_reported_once_each_and_in_order() -> None:
     assert variables("/a{/b,c*}{?b,d.e:3,%41}") == ("b", "c", "d.e", "%41")
     assert variables("no:names") == ()
 
@@ -172,7 +172,7 @@ def test_names_are_told_once_each_and_in_order() -> None:
         *("{a.}", "{%4}", "{a\n}", "a\x00{b}", "x\u202ey"),
     ],
 )
-def test_what_is_no_template_is_refused(template: str) -> None:
+def test_what_is_not_a_template_is_refused(template: str) -> None:
     with pytest.raises(BadTemplate):
         variables(template)
     with pytest.raises(BadTemplate):
@@ -185,7 +185,7 @@ def test_literals_are_encoded_and_triplets_are_not_encoded_twice() -> None:
 
 
 @pytest.mark.parametrize("value", [True, object(), b"x", float("nan"), float("inf"), [["a"]], {1}])
-def test_a_value_that_cannot_stand_in_a_uri_is_refused(value: Any) -> None:
+def test_a_value_that_cannot_be_in_a_uri_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="give strings, numbers"):
         fill("x:{a}", a=value)
 

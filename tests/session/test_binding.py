@@ -1,4 +1,4 @@
-"""Arguments that the host sets: nobody else sees or chooses them, and they are in what is approved,
+"""Arguments that the host sets: no one else sees or chooses them, and they are in what is approved,
 recorded and sent."""
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def opened(server: Server, bind: Any, **options: Any) -> Any:
 
 
 def keeping(calls: list[ToolCall], *answers: Allow | Deny) -> Callable[[ToolCall], Allow | Deny]:
-    """A hook that keeps what it is asked, and gives one answer after another, the last for ever."""
+    """A hook that stores its requests, and returns one decision after another, the last forever."""
 
     def approve(call: ToolCall) -> Allow | Deny:
         calls.append(call)
@@ -173,7 +173,7 @@ async def test_what_matches_nothing_is_a_finding_of_the_list_and_sets_nothing(
     assert server.calls == [{"title": "a"}]
 
 
-async def test_several_globs_set_all_they_say_and_the_last_one_wins() -> None:
+async def test_several_globs_set_all_their_options_and_the_last_one_wins() -> None:
     server = Server()
     bind = {"*": {"tenant": "all", "user": "ana"}, "create_*": {"tenant": "acme"}}
     async with opened(server, bind) as session:
@@ -184,7 +184,7 @@ async def test_several_globs_set_all_they_say_and_the_last_one_wins() -> None:
     assert [call["user"] for call in server.calls] == ["ana", "ana"]
 
 
-async def test_it_is_sent_where_the_schema_says_it_behind_a_reference() -> None:
+async def test_it_is_sent_where_the_schema_has_it_behind_a_reference() -> None:
     schema = {"$ref": "#/$defs/Args", "$defs": {"Args": SCHEMA}}
     server = Server(create_note=schema)
     async with opened(server, ACME, validation=Validation(arguments="strict")) as session:
@@ -225,7 +225,7 @@ async def test_approver_rules_and_audit_see_what_is_sent(revision: str) -> None:
     assert written == [{"tenant": "acme", "title": "a"}, {"tenant": "other", "title": "a"}]
 
 
-async def test_a_remembered_yes_is_for_the_value_that_was_approved() -> None:
+async def test_a_remembered_approval_is_for_the_value_that_was_approved() -> None:
     calls = list[ToolCall]()
     approval = keeping(calls, Allow(remember="exact"))
     async with opened(Server(), {"*": {"user": lambda context: context}}, approval=approval) as one:
@@ -276,9 +276,9 @@ async def call_of_toolset(target: Any, name: str, arguments: Any) -> None:
     kit = anthropic.toolset(await target.list_tools())
     block = {"type": "tool_use", "id": "1", "name": name, "input": arguments}
     (message,) = await kit.run(target, {"content": [block]})
-    (answer,) = message["content"]
-    if answer.get("is_error"):
-        raise InvalidArguments(json.dumps(answer["content"]))
+    (response,) = message["content"]
+    if response.get("is_error"):
+        raise InvalidArguments(json.dumps(response["content"]))
 
 
 async def call_of_app(session: Session, name: str, arguments: Any) -> None:
@@ -304,9 +304,9 @@ async def test_through_every_door_it_is_set_and_cannot_be_given(door: str) -> No
         connect(made, approval=approval, bind=ACME) as session,
         Host({"s": ServerConfig(made, bind=ACME)}, approval=approval) as host,
     ):
-        for given in ("own", "acme", None):
+        for passed in ("own", "acme", None):
             with pytest.raises(InvalidArguments, match="'tenant' is set by the host"):
-                await DOORS[door](session, host, {"title": "a", "tenant": given})
+                await DOORS[door](session, host, {"title": "a", "tenant": passed})
         assert not calls and not server.calls
         await DOORS[door](session, host, {"title": "a"})
     assert server.calls == [{"title": "a", "tenant": "acme"}]
@@ -325,7 +325,7 @@ def test_it_holds_without_an_event_loop() -> None:
     assert [call["tenant"] for call in server.calls] == ["of ana", "acme"]
 
 
-async def test_a_host_lists_it_out_and_says_what_matches_nothing() -> None:
+async def test_a_host_lists_it_out_and_states_what_matches_nothing() -> None:
     bind = {"create_*": {"tenant": "acme"}, "delete_*": {"tenant": "acme"}, "read_*": {"user": "a"}}
     config = ServerConfig(MemoryServer(Server()), bind=bind, exclude=["read_*"])
     async with Host({"s": config}, approval=allow_all) as host:
@@ -376,7 +376,7 @@ async def test_an_edit_cannot_lose_it(edit: dict[str, Any]) -> None:
         assert second.findings == (*first.findings, Finding("bind", text, "tenant"))
 
 
-async def test_a_no_to_the_edit_with_the_value_put_back_sends_nothing() -> None:
+async def test_a_denial_of_the_edit_with_the_value_put_back_sends_nothing() -> None:
     server, calls = Server(), list[ToolCall]()
     approval = keeping(calls, Allow({"title": "better"}), Deny("not like this"))
     async with opened(server, ACME, approval=approval) as session:
@@ -478,7 +478,7 @@ async def test_retries_keep_one_value() -> None:
 
 
 @pytest.mark.parametrize("gone", [True, False])
-async def test_a_definition_that_changes_during_the_question_is_bound_anew(gone: bool) -> None:
+async def test_a_definition_that_changes_during_the_question_is_bound_again(gone: bool) -> None:
     values = iter(range(9))
     bare = {"type": "object", "properties": {"title": TEXT}}
     server, calls = Server(create_note=SCHEMA if gone else bare), list[ToolCall]()
@@ -575,7 +575,7 @@ async def test_a_function_that_never_ends_has_the_approval_clock_and_ends_with_t
 # ------------------------------------------------------------------------ validation
 
 
-async def test_a_bound_value_that_breaks_the_schema_is_told_to_the_approver_alone() -> None:
+async def test_a_bound_value_that_breaks_the_schema_is_reported_to_the_approver_alone() -> None:
     schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "tenant": {"type": "integer"}}}  # type: ignore[dict-item]
     server, calls = Server(create_note=schema), list[ToolCall]()
     async with opened(server, {"*": {"tenant": "hunter2"}}, approval=keeping(calls)) as session:
@@ -589,21 +589,21 @@ async def test_a_bound_value_that_breaks_the_schema_is_told_to_the_approver_alon
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ({}, "the whole value: expected the property"),
         ({"title": "a", "other": 1}, "the whole value: expected something else"),
         ({"title": 7}, "/title: expected string, got 7"),
     ],
 )
-async def test_a_model_is_told_what_is_wrong_with_its_own_arguments(
-    arguments: dict[str, Any], told: str
+async def test_a_model_is_informed_of_what_is_wrong_with_its_own_arguments(
+    arguments: dict[str, Any], expected: str
 ) -> None:
     server = Server()
     async with opened(server, {"*": {"tenant": "hunter2"}}, approval=deny_all) as session:
         with pytest.raises(InvalidArguments) as caught:
             await call_of_toolset(session, "create_note", arguments)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert "hunter2" not in str(caught.value) and "tenant" not in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""What a call sends, round by round, and what it tells the log."""
+"""What a call sends, round by round, and what it logs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Rounds:
         return NotImplemented
 
 
-async def test_each_round_carries_the_state_of_the_answer_before_it_and_no_older_one() -> None:
+async def test_each_round_carries_the_state_of_the_response_before_it_and_no_older_one() -> None:
     server = Rounds("first", None, "third")
     async with connect(MemoryServer(server), approval=allow_all) as session:
         await session.call_tool("open", {"pin": 1})
@@ -97,7 +97,7 @@ async def test_all_rounds_of_a_call_share_one_total_clock() -> None:
 
 
 class Silent(Rounds):
-    """Asks back as it is told to, each time 0.4 s later, and then says nothing for so long."""
+    """Asks back as a test sets, each time 0.4 s later, and then is silent for so long."""
 
     def __init__(self, clock: Clock, seconds: float, *states: str) -> None:
         super().__init__(*states)
@@ -115,7 +115,7 @@ class Silent(Rounds):
 
 @pytest.mark.both_backends
 @pytest.mark.parametrize(
-    ("given", "timeouts", "silence", "said"),
+    ("passed", "timeouts", "silence", "expected"),
     [
         ({"timeout": 0.5}, Timeouts(), 0.6, "no response within 0.5 s (total timeout"),
         ({"timeout": 30}, Timeouts(idle=1), 1.1, "no sign of life within 1 s (idle timeout"),
@@ -126,10 +126,10 @@ class Silent(Rounds):
 @pytest.mark.parametrize("states", ["", "a"])
 async def test_a_timeout_names_the_time_allowed_and_a_call_lifts_no_other_clock(
     states: str,
-    given: dict[str, Any],
+    passed: dict[str, Any],
     timeouts: Timeouts,
     silence: float,
-    said: str,
+    expected: str,
     clock: Clock,
 ) -> None:
     server = Silent(clock, silence, *states)
@@ -138,9 +138,9 @@ async def test_a_timeout_names_the_time_allowed_and_a_call_lifts_no_other_clock(
         MemoryServer(server.called), approval=allow_all, timeouts=timeouts
     ) as session:
         with pytest.raises(CallTimeout) as caught:
-            await session.call_tool("open", **given)
-    assert said in str(caught.value)
-    assert caught.value.clock in said
+            await session.call_tool("open", **passed)
+    assert expected in str(caught.value)
+    assert caught.value.clock in expected
 
 
 @pytest.mark.both_backends
@@ -174,9 +174,9 @@ async def test_the_time_to_approve_that_a_call_sets_lifts_no_bound(clock: Clock)
     clock.stop()
     timeouts = Timeouts(approval=1)
     async with connect(MemoryServer(Rounds()), approval=approve, timeouts=timeouts) as session:
-        for given in (None, 5, Timeouts(approval=9)):
+        for passed in (None, 5, Timeouts(approval=9)):
             with pytest.raises(CallDenied, match="within 1 s"):
-                await session.call_tool("open", timeout=given)
+                await session.call_tool("open", timeout=passed)
 
 
 async def test_the_log_names_the_place_of_a_wrong_argument_and_not_its_value(

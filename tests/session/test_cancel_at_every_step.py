@@ -2,7 +2,7 @@
 
 The call runs in a wrapper that cancels as the call waits for the n-th time; n goes up until a call
 ends before it. Whatever a hook or handler does with the cancellation, three things must hold: no
-``tools/call`` is sent once the caller has left, the call says whether anything was sent, and no
+``tools/call`` is sent once the caller has left, the call reports whether anything was sent, and no
 cancellation is left behind for what the host awaits next.
 """
 
@@ -85,7 +85,7 @@ class Wire(MemoryTransport):
 
 
 Cancel: TypeAlias = Callable[[Session, Wire, int], Awaitable[bool]]
-"""Makes a call, cancels it at a step, and says whether it came to that step."""
+"""Makes a call, cancels it at a step, and returns whether it came to that step."""
 
 
 async def _make(session: Session, wire: Wire, step: int, cancel: Callable[[], object]) -> bool:
@@ -263,7 +263,7 @@ async def test_no_call_that_is_recorded_is_sent_after_it_was_cancelled(
 
 
 @pytest.mark.parametrize("cancel", [by_token, by_scope], ids=lambda cancel: cancel.__name__)
-async def test_a_hook_that_cancels_its_own_call_and_says_yes_sends_nothing(cancel: Cancel) -> None:
+async def test_a_hook_that_cancels_its_own_call_and_approves_sends_nothing(cancel: Cancel) -> None:
     """Without waiting at all, so that there is no step at which a cancellation could be raised."""
     wire = Wire(Asking(LATEST, FORM))
     scope = anyio.CancelScope()

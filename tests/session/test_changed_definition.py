@@ -72,7 +72,7 @@ class Server:
                 return None
             case "subscriptions/listen":
                 self.send, self.stream = send, message["id"]
-                self.tell(
+                self.notify(
                     "notifications/subscriptions/acknowledged",
                     notifications={"toolsListChanged": True},
                 )
@@ -87,13 +87,13 @@ class Server:
                 return {}
         return NotImplemented
 
-    def tell(self, method: str, **params: Any) -> None:
+    def notify(self, method: str, **params: Any) -> None:
         if self.stream is not None:
             params["_meta"] = {"io.modelcontextprotocol/subscriptionId": self.stream}
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def announce(self) -> None:
-        self.tell("notifications/tools/list_changed")
+        self.notify("notifications/tools/list_changed")
         for _ in range(3):  # a person takes longer than that
             await anyio.lowlevel.checkpoint()
 
@@ -103,7 +103,7 @@ EACH_ERA = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 
 
 async def _call(
-    server: Server, *changes: Change, answer: Any = Allow, **options: Any
+    server: Server, *changes: Change, decision: Any = Allow, **options: Any
 ) -> list[ToolCall]:
     """Calls the tool; while the n-th question is open, the n-th change happens."""
     asked: list[ToolCall] = []
@@ -112,7 +112,7 @@ async def _call(
         asked.append(call)
         if len(asked) <= len(changes):
             await changes[len(asked) - 1](server, session)
-        return answer()
+        return decision()
 
     options = {"revision": server.revision, "trusted": True, **options}
     async with connect(MemoryServer(server), approval=approve, **options) as session:
@@ -122,7 +122,7 @@ async def _call(
 
 
 async def _listen(server: Server, session: Session) -> None:
-    """In the stateless era, changes are told on a stream that is opened once a list is used."""
+    """In the stateless era, changes are announced on a stream that opens once a list is used."""
     if server.revision == "2026-07-28" and not server.listed:
         await session.get_tool("run")
         await session.get_tool("run")
@@ -224,22 +224,22 @@ for line in sys.stdin:
 async def test_what_has_arrived_when_a_hook_answers_is_known_before_the_call_is_sent(
     revision: str, kind: str, tmp_path: Path
 ) -> None:
-    told, done = str(tmp_path / "told"), str(tmp_path / "told-done")
-    for pipe in (told, done):
+    reported, done = str(tmp_path / "told"), str(tmp_path / "told-done")
+    for pipe in (reported, done):
         os.mkfifo(pipe)
     asked: list[str | None] = []
 
     def approve(call: ToolCall) -> Any:
         asked.append(call.tool.description)
         if len(asked) == 2:  # it holds up the event loop if it is async
-            Path(told).write_text("")
+            Path(reported).write_text("")
             assert Path(done).read_text() == ""
         return Allow() if len(asked) < 3 else Deny("it deletes")
 
     async def approve_async(call: ToolCall) -> Any:
         return approve(call)
 
-    server = StdioServer(sys.executable, ["-c", ANNOUNCES_WHEN_TOLD, told])
+    server = StdioServer(sys.executable, ["-c", ANNOUNCES_WHEN_TOLD, reported])
     hook = approve if kind == "plain" else approve_async
     with anyio.fail_after(60):
         async with connect(server, approval=hook, revision=revision) as session:
@@ -253,11 +253,11 @@ async def test_what_has_arrived_when_a_hook_answers_is_known_before_the_call_is_
 
 
 @EACH_ERA
-async def test_a_no_to_the_other_definition_sends_nothing(revision: str) -> None:
+async def test_a_denial_of_the_other_definition_sends_nothing(revision: str) -> None:
     server = Server(revision)
     answers = iter([Allow(), Deny("it deletes")])
     with pytest.raises(CallDenied, match="it deletes"):
-        await _call(server, announces_another, answer=lambda: next(answers))
+        await _call(server, announces_another, decision=lambda: next(answers))
     assert server.sent == []
 
 
@@ -280,7 +280,9 @@ async def test_a_tool_that_is_gone_is_unknown_and_nothing_is_sent(revision: str)
 @pytest.mark.both_backends
 @EACH_ERA
 @pytest.mark.both_backends
-async def test_a_change_that_is_told_in_the_same_tick_as_the_yes_counts(revision: str) -> None:
+async def test_a_change_that_is_reported_in_the_same_tick_as_the_approval_counts(
+    revision: str,
+) -> None:
     server = Server(revision)
     async with anyio.create_task_group() as tasks:
 
@@ -297,7 +299,7 @@ async def test_a_change_that_is_told_in_the_same_tick_as_the_yes_counts(revision
     assert len(server.sent) == 1
 
 
-async def test_a_change_that_could_not_be_told_during_the_question_counts() -> None:
+async def test_a_change_that_could_not_be_reported_during_the_question_counts() -> None:
     server = Server("2026-07-28")
     first, second = await _call(server, tells_no_more)
     assert (first.tool.description, second.tool.description) == (
@@ -366,7 +368,7 @@ async def test_a_list_that_had_expired_before_is_not_fetched_for_the_call() -> N
 
 @pytest.mark.both_backends
 @pytest.mark.parametrize(("ttl", "lists"), [(100, 2), (1_000, 1), (0, 1)])
-async def test_a_remembered_yes_is_not_for_what_was_listed_before_the_time_to_live_was_over(
+async def test_a_remembered_approval_is_not_for_what_was_listed_before_the_time_to_live_was_over(
     ttl: int, lists: int, clock: Clock
 ) -> None:
     server, asked = Server("2026-07-28", ttlMs=ttl), list[ToolCall]()
@@ -435,7 +437,7 @@ async def test_a_call_whose_definition_did_not_come_in_time_was_not_sent(clock: 
     assert len(server.sent) == 1
 
 
-async def test_a_list_that_somebody_else_fetched_meanwhile_counts() -> None:
+async def test_a_list_that_another_caller_fetched_meanwhile_counts() -> None:
     server = Server("2025-11-25")
 
     async def refreshes(server: Server, session: Session) -> None:
@@ -501,7 +503,7 @@ async def test_the_record_has_the_definition_that_was_decided() -> None:
 @pytest.mark.both_backends
 async def test_edited_arguments_hold_for_a_definition_that_did_not_change() -> None:
     server = Server("2025-11-25")
-    asked = await _call(server, announces_the_same, answer=lambda: Allow({"n": 2}))
+    asked = await _call(server, announces_the_same, decision=lambda: Allow({"n": 2}))
     assert len(asked) == 1
     assert server.sent[0]["arguments"] == {"n": 2}
 
@@ -554,19 +556,19 @@ async def test_a_call_that_is_asked_to_log_in_again_and_again_is_given_up(
 
 @pytest.mark.both_backends
 @pytest.mark.parametrize("told_behind", [[True], [False, True], [False, False]])
-async def test_a_change_told_right_behind_a_list_is_compared_before_the_call_is_sent(
+async def test_a_change_reported_right_behind_a_list_is_compared_before_the_call_is_sent(
     told_behind: list[bool],
 ) -> None:
     server = Server("2025-11-25")  # the stateless era listens from the second use of a list
 
-    def answer(message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+    def respond(message: dict[str, Any], send: Callable[[Any], None]) -> Any:
         found = server(message, send)
         if message.get("method") != "tools/list" or not told_behind:
             return found
         send({"jsonrpc": "2.0", "id": message["id"], "result": found})
         if told_behind.pop(0):
             server.tool = {**(server.tool or {}), "description": "Deletes the report."}
-        server.tell("notifications/tools/list_changed")
+        server.notify("notifications/tools/list_changed")
         return None
 
     asked: list[str] = []
@@ -576,23 +578,25 @@ async def test_a_change_told_right_behind_a_list_is_compared_before_the_call_is_
         return Allow()
 
     changes = any(told_behind)
-    async with connect(MemoryServer(answer), approval=approve, revision=server.revision) as session:
+    async with connect(
+        MemoryServer(respond), approval=approve, revision=server.revision
+    ) as session:
         await session.call_tool("run")
     assert asked == ["Reads the report.", "Deletes the report."][: 1 + changes]
 
 
-async def test_a_server_that_tells_of_a_change_behind_each_list_can_be_called() -> None:
+async def test_a_server_that_reports_a_change_behind_each_list_can_be_called() -> None:
     server = Server("2025-11-25")
 
-    def answer(message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+    def respond(message: dict[str, Any], send: Callable[[Any], None]) -> Any:
         found = server(message, send)
         if message.get("method") == "tools/list":
             send({"jsonrpc": "2.0", "id": message["id"], "result": found})
-            server.tell("notifications/tools/list_changed")
+            server.notify("notifications/tools/list_changed")
             return None
         return found
 
-    async with connect(MemoryServer(answer), approval=allow_all, revision=server.revision) as one:
+    async with connect(MemoryServer(respond), approval=allow_all, revision=server.revision) as one:
         await one.call_tool("run")
     assert len(server.sent) == 1
     assert server.lists <= 4

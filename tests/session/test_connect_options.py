@@ -1,4 +1,4 @@
-"""What is wrong with the options of ``connect`` is said at once, with its cause and the way out."""
+"""Wrong options of ``connect`` are reported at once, with the cause and the fix."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_an_option_of_the_wrong_type_is_refused_with_its_name(option: str, value
         ("yes", "a function from ToolCall"),
     ],
 )
-def test_an_answer_given_as_the_approval_hook_is_refused(approval: Any, advice: str) -> None:
+def test_a_decision_given_as_the_approval_hook_is_refused(approval: Any, advice: str) -> None:
     with pytest.raises(ConfigError, match=f"approval=.*{advice}"):
         connect(COMMAND, approval=approval)
 
@@ -99,7 +99,7 @@ def test_what_is_not_a_server_is_refused_with_what_to_give(server: Any, advice: 
 
 
 @pytest.mark.parametrize("name", ["call_tool", "list_tools", "name", "aclose"])
-def test_a_session_that_is_not_open_says_how_to_open_it(name: str) -> None:
+def test_a_session_that_is_not_open_explains_how_to_open_it(name: str) -> None:
     connecting: Any = connect(COMMAND)
     with pytest.raises(ConfigError, match=r"async with connect.* as session"):
         getattr(connecting, name)
@@ -107,7 +107,7 @@ def test_a_session_that_is_not_open_says_how_to_open_it(name: str) -> None:
         connecting.no_such_name  # noqa: B018
 
 
-def test_a_plain_with_says_how_to_open_the_session() -> None:
+def test_a_plain_with_explains_how_to_open_the_session() -> None:
     connecting: Any = connect(COMMAND)
     with pytest.raises(ConfigError, match="async with"), connecting:
         pass
@@ -129,10 +129,10 @@ async def test_a_session_is_opened_once() -> None:
 @pytest.mark.parametrize(
     "kind", [Timeouts, Limits, Retry, StdioServer, HttpServer, Allow, Deny, Handlers]
 )
-def test_help_on_an_option_tells_of_each_of_its_fields(kind: Any) -> None:
-    told = inspect.getdoc(kind) or ""
+def test_help_on_an_option_describes_each_of_its_fields(kind: Any) -> None:
+    reported = inspect.getdoc(kind) or ""
     fields = [each.name for each in dataclasses.fields(kind) if each.name[0] != "_"]
-    assert [name for name in fields if name not in told] == []
+    assert [name for name in fields if name not in reported] == []
 
 
 @pytest.mark.parametrize("kind", [MemoryServer, ReplayServer])

@@ -1,4 +1,4 @@
-"""What a session says of its server: the whole first answer, the id of the session, ``_meta``."""
+"""A session's facts about its server: the whole first response, the session's id, ``_meta``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ METHOD = {"handshake": "initialize", "stateless": "server/discover"}
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("wire", WIRES)
-async def test_the_whole_first_answer_is_had(wire: str, era: str) -> None:
+async def test_the_whole_first_response_is_had(wire: str, era: str) -> None:
     async with (
         answering(wire, era, {METHOD[era]: OPENED[era]}) as server,
         connect(server, revision=era) as session,
@@ -45,22 +45,22 @@ LISTS = {
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_list_has_the_meta_of_its_first_page(wire: str, era: str) -> None:
-    said: list[Any] = [{"of": {"page": 1}}]
+    reported: list[Any] = [{"of": {"page": 1}}]
 
-    def answer(page: dict[str, Any]) -> Any:
+    def respond(page: dict[str, Any]) -> Any:
         def page_of(params: dict[str, Any]) -> dict[str, Any]:
             if "cursor" in params:
                 return {**page, "_meta": {"of": {"page": 2}}}
-            return {**page, "_meta": said[0], "nextCursor": "2"}
+            return {**page, "_meta": reported[0], "nextCursor": "2"}
 
         return page_of
 
-    answers = {method: answer(page) for method, page in LISTS.values()}
+    answers = {method: respond(page) for method, page in LISTS.values()}
     async with (
         answering(wire, era, answers) as server,
         connect(server, revision=era) as session,
     ):
-        for said[0], expected in (
+        for reported[0], expected in (
             ({"of": {"page": 1}}, {"of": {"page": 1}}),
             ({"of": "later"}, {"of": "later"}),
             ("not an object", {}),
@@ -75,12 +75,12 @@ async def test_a_list_has_the_meta_of_its_first_page(wire: str, era: str) -> Non
 async def test_an_old_list_keeps_its_meta() -> None:
     broken = False
 
-    def answer(message: dict[str, Any]) -> Any:
+    def respond(message: dict[str, Any]) -> Any:
         if message["method"] == "tools/list":
             return "no list" if broken else {"tools": [tool()], "_meta": {"n": 1}}
         return NotImplemented
 
-    async with connect(MemoryServer(answer)) as session:
+    async with connect(MemoryServer(respond)) as session:
         await session.list_tools()
         broken = True
         old = await session.list_tools()
@@ -131,10 +131,10 @@ async def test_an_unusable_id_is_none_and_the_stateless_era_has_none() -> None:
 
 @pytest.mark.one_backend
 def test_both_are_had_without_an_event_loop() -> None:
-    def answer(message: dict[str, Any]) -> Any:
+    def respond(message: dict[str, Any]) -> Any:
         return OPENED["handshake"] if message["method"] == "initialize" else NotImplemented
 
-    with sync.connect(MemoryServer(answer), revision="handshake") as session:
+    with sync.connect(MemoryServer(respond), revision="handshake") as session:
         assert session.server_response == OPENED["handshake"]
         assert session.session_id is None
     assert repr(HttpServer("https://a.example", end_session=False)).endswith("end_session=False)")

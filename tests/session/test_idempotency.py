@@ -63,8 +63,8 @@ KEY = "order-17/3"
 
 
 class Server:
-    """A tool ``pay`` that does what ``answers`` says, one after the other, and what it was called
-    with; ``hang`` makes it wait until it is told to go on."""
+    """A tool ``pay`` that does what ``answers`` lists, one after the other, and what it was called
+    with; ``hang`` makes it wait until a test lets it go on."""
 
     def __init__(self, *answers: Any, **annotations: bool) -> None:
         self.answers = list(answers)
@@ -85,14 +85,14 @@ class Server:
                 return {"tools": [self.tool, other], "ttlMs": 0, "cacheScope": "public"}
             case "tools/call":
                 self.calls.append(message["params"]["arguments"])
-                answer = self.answers.pop(0) if self.answers else text(f"paid {len(self.calls)}")
+                response = self.answers.pop(0) if self.answers else text(f"paid {len(self.calls)}")
                 self.called.set()
-                if answer == "hang":
+                if response == "hang":
                     await self.go_on.wait()
                     return text("paid late")
-                if isinstance(answer, Exception):
-                    raise answer
-                return answer
+                if isinstance(response, Exception):
+                    raise response
+                return response
         return NotImplemented
 
 
@@ -101,18 +101,18 @@ def text(text: str, **members: Any) -> dict[str, Any]:
 
 
 class Approver:
-    """Says yes, or what it is told to, and counts."""
+    """Approves, or decides as a test sets, and counts."""
 
     def __init__(self) -> None:
         self.asked: list[ToolCall] = []
-        self.answer: Any = Allow()
+        self.decision: Any = Allow()
 
     async def __call__(self, call: ToolCall) -> Any:
         self.asked.append(call)
-        if isinstance(self.answer, anyio.Event):
-            await self.answer.wait()
+        if isinstance(self.decision, anyio.Event):
+            await self.decision.wait()
             return Allow()
-        return self.answer
+        return self.decision
 
 
 def opened(server: Any, state: Any, approval: Any = allow_all, **options: Any) -> Any:
@@ -228,13 +228,13 @@ ANSWERS: dict[str, tuple[Any, type[Exception] | None, str]] = {
 }
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
-async def test_whatever_the_server_answered_is_given_back(answer: str, state: State) -> None:
-    given, kind, told = ANSWERS[answer]
-    server, found = Server(given), list[Any]()
+@pytest.mark.parametrize("response", ANSWERS)
+async def test_whatever_the_server_answered_is_returned(response: str, state: State) -> None:
+    passed, kind, reported = ANSWERS[response]
+    server, found = Server(passed), list[Any]()
     server.tool["outputSchema"] = {"type": "object", "properties": {"sum": {"type": "integer"}}}
-    if kind is None and not given.get("isError"):
-        given["structuredContent"] = {"sum": 1}
+    if kind is None and not passed.get("isError"):
+        passed["structuredContent"] = {"sum": 1}
     async with opened(server, state) as session:
         for _ in range(3):
             try:
@@ -243,19 +243,19 @@ async def test_whatever_the_server_answered_is_given_back(answer: str, state: St
                 found.append(error)
     assert len(server.calls) == 1
     if kind is None:
-        assert [one.text for one in found] == [told] * 3
+        assert [one.text for one in found] == [reported] * 3
         assert found[0] == found[1]
     else:
         assert [(type(one), one.server, one.tool) for one in found] == [(kind, "bank", "pay")] * 3
         assert len({str(one) for one in found}) == 1
-        assert told in str(found[0])
+        assert reported in str(found[0])
         fields = "code", "data", "server_message", "result", "retryable"
         for name in fields:
             assert getattr(found[1], name, None) == getattr(found[0], name, None), name
     assert state.calls.unsettled() == ()
 
 
-async def test_a_result_that_is_given_back_is_checked_as_the_call_says(here: MemoryState) -> None:
+async def test_a_result_that_is_returned_is_checked_as_the_call_asks(here: MemoryState) -> None:
     server = Server(UNFIT)
     server.tool["outputSchema"] = {"type": "object", "properties": {"sum": {"type": "integer"}}}
     async with opened(server, here) as session:
@@ -279,7 +279,7 @@ async def test_a_result_that_is_given_back_is_checked_as_the_call_says(here: Mem
     assert len(server.calls) == 1
 
 
-async def test_a_result_that_is_too_large_is_settled_and_not_kept(
+async def test_a_result_that_is_too_large_is_settled_and_not_stored(
     state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_client.session.journal.MAX_RESULT_BYTES", 1_000)
@@ -292,15 +292,15 @@ async def test_a_result_that_is_too_large_is_settled_and_not_kept(
             await session.call_tool("pay", idempotency_key="p/7", retry=Retry(safe=True))
         kit = anthropic.toolset(await session.list_tools())
         use = {"type": "tool_use", "id": "7", "name": "pay", "input": {}}
-        (answer,) = await kit.run(session, {"content": [use]}, idempotency_prefix="p")
-    assert "The tool ran: do not simply repeat it." in str(answer)
+        (response,) = await kit.run(session, {"content": [use]}, idempotency_prefix="p")
+    assert "The tool ran: do not simply repeat it." in str(response)
     assert (last.value.retryable, last.value.bytes > 2_000) == (False, True)
     assert len(server.calls) == 1
     assert state.calls.unsettled() == ()
 
 
 @pytest.mark.parametrize("letter", ["x", "\u00e9", "\n"])
-async def test_a_result_of_megabytes_is_kept(state: State, letter: str) -> None:
+async def test_a_result_of_megabytes_is_stored(state: State, letter: str) -> None:
     server = Server(text(letter * (3 * 1024 * 1024)))
     async with opened(server, state) as session:
         first = await session.call_tool("pay", idempotency_key=KEY)
@@ -343,7 +343,7 @@ async def test_a_damaged_row_is_a_config_error_and_sends_nothing(
 
 
 @pytest.mark.parametrize("damaged", ["", "{", "[]", "null", "7", "[" * 100_000, b"\xff{", 7, 1.5])
-async def test_a_row_of_a_file_that_is_no_object_is_a_config_error(
+async def test_a_row_of_a_file_that_is_not_an_object_is_a_config_error(
     tmp_path: Path, damaged: Any
 ) -> None:
     server, state = Server(), FileState(tmp_path / "s")
@@ -362,7 +362,7 @@ async def test_a_row_of_a_file_that_is_no_object_is_a_config_error(
     assert len(server.calls) == 1
 
 
-async def test_results_are_kept_for_as_long_as_the_host_says(
+async def test_results_are_stored_for_as_long_as_the_host_sets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number, state in enumerate((MemoryState(keep=60), FileState(tmp_path / "s", keep=60))):
@@ -383,7 +383,7 @@ async def test_results_are_kept_for_as_long_as_the_host_says(
 
 
 async def refuse(session: Session, approver: Approver) -> None:
-    approver.answer = Deny("not today")
+    approver.decision = Deny("not today")
     with pytest.raises(CallDenied):
         await session.call_tool("pay", {"n": 1}, idempotency_key=KEY)
 
@@ -399,7 +399,7 @@ async def name_no_tool(session: Session, approver: Approver) -> None:
 
 
 async def withdraw(session: Session, approver: Approver) -> None:
-    approver.answer, token = anyio.Event(), CancelToken()
+    approver.decision, token = anyio.Event(), CancelToken()
     async with anyio.create_task_group() as group:
 
         async def call() -> None:
@@ -413,7 +413,7 @@ async def withdraw(session: Session, approver: Approver) -> None:
 
 
 async def cancel(session: Session, approver: Approver) -> None:
-    approver.answer = anyio.Event()
+    approver.decision = anyio.Event()
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: session.call_tool("pay", {"n": 1}, idempotency_key=KEY))
         while not approver.asked:
@@ -430,7 +430,7 @@ async def test_where_nothing_was_sent_the_key_is_free(
         await way(session, approver)
         assert state.list("calls") == {}
         assert server.calls == []
-        approver.answer = Allow()
+        approver.decision = Allow()
         result = await session.call_tool("pay", {"n": 1}, idempotency_key=KEY)
     assert result.text == "paid 1"
 
@@ -447,7 +447,7 @@ async def test_a_ticket_frees_the_key_until_it_is_granted(state: State) -> None:
     assert queue.pending == ()
 
 
-async def test_an_answer_that_says_that_nothing_was_run_frees_the_key(here: MemoryState) -> None:
+async def test_a_response_that_states_that_nothing_was_run_frees_the_key(here: MemoryState) -> None:
     url = {"mode": "url", "message": "m", "url": "https://x.example/", "elicitationId": "1"}
     server = Server(JsonRpcError(-32042, "visit", {"elicitations": [url]}))
     handlers = Handlers(elicitation=lambda request: Decline())
@@ -477,10 +477,10 @@ async def test_an_answer_that_says_that_nothing_was_run_frees_the_key(here: Memo
 async def test_the_same_key_for_another_call_is_refused(
     change: dict[str, Any], here: MemoryState
 ) -> None:
-    def call_of(session: Session, **given: Any) -> Any:
-        given = {"arguments": {"n": 1}, "context": "ana", "meta": {"com.example/a": 1}, **given}
-        name, arguments = given.pop("name", "pay"), given.pop("arguments")
-        return session.call_tool(name, arguments, idempotency_key=KEY, **given)
+    def call_of(session: Session, **options: Any) -> Any:
+        options = {"arguments": {"n": 1}, "context": "ana", "meta": {"com.example/a": 1}, **options}
+        name, arguments = options.pop("name", "pay"), options.pop("arguments")
+        return session.call_tool(name, arguments, idempotency_key=KEY, **options)
 
     server, approver, change = Server(), Approver(), {**change}
     name = change.pop("server", "bank")
@@ -508,7 +508,7 @@ async def test_a_call_that_was_cancelled_before_its_key_was_looked_up_may_follow
     assert len(server.calls) == 1
 
 
-async def test_a_host_that_does_not_look_under_the_key_says_that_an_attempt_may_have_run(
+async def test_a_host_that_does_not_look_under_the_key_states_that_an_attempt_may_have_run(
     here: MemoryState,
 ) -> None:
     server = MemoryServer(bank := Server())
@@ -524,7 +524,7 @@ async def test_a_host_that_does_not_look_under_the_key_says_that_an_attempt_may_
     assert len(bank.calls) == 1
 
 
-async def test_what_is_kept_has_no_argument_in_plain_text(tmp_path: Path) -> None:
+async def test_what_is_stored_has_no_argument_in_plain_text(tmp_path: Path) -> None:
     state, server = FileState(tmp_path / "s"), Server("hang")
     async with opened(server, state) as session, anyio.create_task_group() as group:
         call = {"arguments": {"secret": "hunter2"}, "meta": {"com.example/a": "hunter3"}}
@@ -545,7 +545,7 @@ async def test_what_is_kept_has_no_argument_in_plain_text(tmp_path: Path) -> Non
 
 async def test_of_many_callers_one_sends_and_all_have_the_result(state: State) -> None:
     server, approver, found = Server("hang"), Approver(), list[Any]()
-    approver.answer = anyio.Event()
+    approver.decision = anyio.Event()
 
     async def call(session: Session) -> None:
         found.append(await session.call_tool("pay", idempotency_key=KEY))
@@ -561,7 +561,7 @@ async def test_of_many_callers_one_sends_and_all_have_the_result(state: State) -
             await anyio.sleep(0.01)
         await anyio.sleep(0.05)
         assert len(approver.asked) == 1, "the others wait while a person is asked"
-        approver.answer.set()
+        approver.decision.set()
         await server.called.wait()
         await anyio.sleep(0.05)
         assert found == []
@@ -590,9 +590,9 @@ async def test_a_caller_waits_for_another_as_long_as_its_call_may_take(state: St
     assert len(server.calls) == 1
 
 
-async def test_while_somebody_thinks_the_approval_clock_counts(here: MemoryState) -> None:
+async def test_while_a_person_decides_the_approval_clock_counts(here: MemoryState) -> None:
     server, approver = Server(), Approver()
-    approver.answer = anyio.Event()
+    approver.decision = anyio.Event()
     async with opened(server, here, approver) as session, anyio.create_task_group() as group:
         group.start_soon(lambda: session.call_tool("pay", idempotency_key=KEY))
         while not approver.asked:
@@ -600,7 +600,7 @@ async def test_while_somebody_thinks_the_approval_clock_counts(here: MemoryState
         clocks = Timeouts(total=30, approval=0.05)
         with pytest.raises(CallTimeout, match=r"within 0\.05 s"):
             await session.call_tool("pay", idempotency_key=KEY, timeout=clocks)
-        approver.answer.set()
+        approver.decision.set()
 
 
 async def test_a_caller_that_waits_ends_with_its_session(here: MemoryState) -> None:
@@ -620,11 +620,11 @@ async def test_a_caller_that_waits_ends_with_its_session(here: MemoryState) -> N
         await session.aclose()
 
 
-# ------------------------------------------------------------------ nobody knows
+# ------------------------------------------------------------------ no one knows
 
 
 async def lose(session: Session, server: Server) -> None:
-    """Make a call whose outcome nobody knows."""
+    """Make a call whose outcome no one knows."""
     server.called = anyio.Event()
     server.answers = ["hang"]
     async with anyio.create_task_group() as group:
@@ -699,17 +699,17 @@ async def test_a_hint_of_a_server_that_is_not_trusted_permits_nothing(here: Memo
             await again(session)
 
 
-@pytest.mark.parametrize("answer", [Deny("no"), "hang"])
+@pytest.mark.parametrize("response", [Deny("no"), "hang"])
 async def test_a_repetition_that_leads_to_nothing_leaves_it_unsettled(
-    answer: Any, state: State
+    response: Any, state: State
 ) -> None:
     server, approver = Server(), Approver()
     async with opened(server, state, approver) as session:
         await lose(session, server)
-        if answer == "hang":
+        if response == "hang":
             server.answers = ["hang"]
         else:
-            approver.answer = answer
+            approver.decision = response
         with suppress(McpError):
             await again(session, retry=Retry(attempts=1, safe=True), timeout=0.05)
         assert [one.key for one in state.calls.unsettled()] == [KEY]
@@ -781,7 +781,7 @@ async def test_a_person_gives_a_result_that_a_tool_may_give(result: Any, here: M
 # --------------------------------------------------------------------- tasks, retries
 
 
-async def test_a_task_is_waited_for_and_its_result_kept(here: MemoryState) -> None:
+async def test_a_task_is_waited_for_and_its_result_stored(here: MemoryState) -> None:
     server = Tasking(working(), done("at last"))
     async with opened(server, here) as session:
         for _ in range(2):
@@ -791,7 +791,7 @@ async def test_a_task_is_waited_for_and_its_result_kept(here: MemoryState) -> No
 
 
 @pytest.mark.one_backend
-async def test_a_task_that_is_handed_over_takes_no_key(here: MemoryState) -> None:
+async def test_a_task_that_is_returned_takes_no_key(here: MemoryState) -> None:
     async with opened(Tasking(), here) as session:
         with pytest.raises(ConfigError, match="start_tool"):
             await session.start_tool("slow", idempotency_key=KEY)
@@ -813,7 +813,7 @@ async def test_attempts_of_one_call_are_one_call(here: MemoryState) -> None:
 
 @pytest.mark.one_backend
 @pytest.mark.parametrize("key", ["", "x" * 501, 5, b"x"])
-async def test_a_wrong_key_is_told_at_once(key: Any, here: MemoryState) -> None:
+async def test_a_wrong_key_is_reported_at_once(key: Any, here: MemoryState) -> None:
     server = Server()
     async with opened(server, here) as session:
         with pytest.raises(ConfigError, match="idempotency_key"):
@@ -959,7 +959,7 @@ async def test_what_cannot_be_written_down_is_not_sent(number: int) -> None:
     assert len(server.calls) == 1
 
 
-async def test_a_result_that_cannot_be_written_down_is_handed_over_and_written_later() -> None:
+async def test_a_result_that_cannot_be_written_down_is_returned_and_written_later() -> None:
     server, state = Server(), Failing(3)
     async with opened(server, state) as session:
         result = await session.call_tool("pay", idempotency_key=KEY)
@@ -988,7 +988,7 @@ async def test_an_unknown_outcome_that_cannot_be_written_down_is_one() -> None:
 
 
 @pytest.mark.one_backend
-async def test_a_result_that_is_given_back_is_in_the_audit_as_not_sent(here: MemoryState) -> None:
+async def test_a_result_that_is_returned_is_in_the_audit_as_not_sent(here: MemoryState) -> None:
     records: list[dict[str, Any]] = []
     async with opened(Server(), here, audit=records.append) as session:
         for _ in range(2):

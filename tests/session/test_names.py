@@ -28,7 +28,7 @@ TWO = r"two servers are named '127\.0\.0\.1.* and store decisions or pins in one
 
 
 def of_project(url: str, name: str) -> HttpServer:
-    """One of several servers at one URL, which a header tells apart."""
+    """One of several servers at one URL, which a header distinguishes."""
     return HttpServer(url, headers={"x-project": name}, identity=["x-project"])
 
 
@@ -56,9 +56,9 @@ async def test_two_servers_of_one_name_do_not_share_a_store(store: str, tmp_path
             with pytest.raises(ConfigError, match=TWO) as caught:
                 await connect(b, **made(tmp_path))
             assert "x-project" not in caught.value.message  # its value may be a secret
-            given = caught.value.message.split("'")[1]
+            passed = caught.value.message.split("'")[1]
             with pytest.raises(ConfigError, match=TWO):  # the other one's name is by default
-                await connect(b, name=given, **made(tmp_path))
+                await connect(b, name=passed, **made(tmp_path))
             async with (
                 connect(a, **made(tmp_path)),
                 connect(b, name="b", **made(tmp_path)),
@@ -67,10 +67,10 @@ async def test_two_servers_of_one_name_do_not_share_a_store(store: str, tmp_path
             ):
                 pass
         async with connect(b, **made(tmp_path)) as session:  # now the only one
-            assert session.name == given
+            assert session.name == passed
 
 
-async def test_what_is_started_is_told_apart_by_its_command(tmp_path: Path) -> None:
+async def test_what_is_started_is_distinguished_by_its_command(tmp_path: Path) -> None:
     async with connect(scripted(), state=tmp_path):
         with pytest.raises(ConfigError, match="store decisions or pins in one place"):
             await connect(scripted("--era", "handshake"), state=tmp_path)
@@ -95,7 +95,7 @@ async def test_names_that_the_host_gives_are_its_own(tmp_path: Path) -> None:
             assert [*one.sessions, *other.sessions] == ["crm", "crm"]
 
 
-async def test_servers_that_cannot_be_told_apart_share_their_name() -> None:
+async def test_servers_that_cannot_be_distinguished_share_their_name() -> None:
     state = MemoryState()
     server = MemoryServer(lambda message: NotImplemented)
     async with connect(server, state=state) as one, connect(server, state=state) as other:

@@ -1,6 +1,6 @@
 """Schemas that cannot be judged whole cost neither the tool nor a call of it.
 
-``SLIPS`` says of each slip what becomes of it; the reasons are in ``schema_repair``.
+``SLIPS`` lists what becomes of each slip; the reasons are in ``schema_repair``.
 """
 
 from __future__ import annotations
@@ -169,8 +169,8 @@ async def test_an_input_schema_with_a_slip_costs_no_call(
         assert kinds(seen[0].findings) == wanted
         await session.call_tool("t", {})
         kit = openai_chat.toolset(tools)
-        (answer,) = await kit.run(session, model_calls('{"n": 1}'))
-        assert "done" in str(answer["content"])
+        (response,) = await kit.run(session, model_calls('{"n": 1}'))
+        assert "done" in str(response["content"])
     assert [call or {} for call in server.called] == [{"n": 1}, {}, {"n": 1}]
 
 
@@ -183,9 +183,9 @@ async def test_the_rest_of_such_a_schema_is_judged(takes: Any, verdict: Verdict)
         with pytest.raises(InvalidArguments) as caught:
             await session.call_tool("t", {"n": "x"})
         kit = openai_chat.toolset(await session.list_tools())
-        (answer,) = await kit.run(session, model_calls('{"n": "x"}'))
+        (response,) = await kit.run(session, model_calls('{"n": "x"}'))
     assert caught.value.path == "/n"
-    assert "expected integer" in str(answer["content"])
+    assert "expected integer" in str(response["content"])
     assert server.called == []
 
 

@@ -101,7 +101,7 @@ async def test_what_was_not_sent_is_attempted_again(where: str) -> None:
     assert len(server.calls) == 1
 
 
-async def test_the_last_error_says_how_many_attempts_there_were() -> None:
+async def test_the_last_error_states_how_many_attempts_there_were() -> None:
     server = Flaky(refused=9)
     async with connect(Wire(server), approval=allow_all, retry=NOW) as session:
         with pytest.raises(ConnectError, match=r"the server is busy \(3 attempts\)") as caught:
@@ -157,7 +157,7 @@ async def test_a_call_that_a_busy_server_refused_is_repeated_where_that_does_no_
 
     async def handler(request: Request, reply: Reply) -> None:
         nonlocal refused
-        if request.says == "tools/call" and not refused:
+        if request.rpc_method == "tools/call" and not refused:
             refused += 1
             await reply.send(status, b"busy", {"Retry-After": "0"})
         else:
@@ -178,15 +178,15 @@ async def test_a_call_that_a_busy_server_refused_is_repeated_where_that_does_no_
 async def test_one_approval_covers_all_attempts_of_the_same_call() -> None:
     server = Flaky(lost=2)
     asked: list[ToolCall] = []
-    given = {"n": 1}
+    passed = {"n": 1}
 
     async def approve(call: ToolCall) -> Allow:
         asked.append(call)
-        given["n"] = 7  # the call was frozen before
+        passed["n"] = 7  # the call was frozen before
         return Allow({"n": 2})
 
     async with connect(Wire(server), approval=approve) as session:
-        await session.call_tool("run", given, retry=Retry(backoff=0, safe=True))
+        await session.call_tool("run", passed, retry=Retry(backoff=0, safe=True))
     assert len(asked) == 1
     assert [call["arguments"] for call in server.calls] == [{"n": 2}] * 3
 
@@ -207,7 +207,7 @@ async def test_a_call_whose_definition_changed_between_attempts_is_asked_about_a
     assert asked[0].tool.fingerprint != asked[1].tool.fingerprint
 
 
-async def test_each_attempt_stands_in_the_record() -> None:
+async def test_each_attempt_is_in_the_record() -> None:
     server, records = Flaky(lost=1), list[Any]()
     async with connect(Wire(server), approval=allow_all, audit=records.append) as session:
         await session.call_tool("run", retry=Retry(backoff=0, safe=True))
@@ -328,7 +328,7 @@ async def test_a_call_whose_list_could_not_be_fetched_has_not_run() -> None:
     app, token, lists, refused = Stateless(), CancelToken(), list[Request](), anyio.Event()
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says != "tools/list":
+        if request.rpc_method != "tools/list":
             await app(request, reply)
             return
         lists.append(request)

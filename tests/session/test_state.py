@@ -78,16 +78,16 @@ STATES: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.parametrize("how", STATES)
 async def test_a_state_keeps_decisions_pins_and_the_audit(how: str, tmp_path: Path) -> None:
-    server, folder = Server(), tmp_path / how
-    state = STATES[how](folder) if how == "memory" else None
+    server, directory = Server(), tmp_path / how
+    state = STATES[how](directory) if how == "memory" else None
     for hook in (always, never):
-        given = STATES[how](folder) if state is None else state
-        async with connect(server.transport(), name="s", approval=hook, state=given) as session:
+        passed = STATES[how](directory) if state is None else state
+        async with connect(server.transport(), name="s", approval=hook, state=passed) as session:
             await session.call_tool("t", {"n": 1})
     assert len(server.ran) == 2
-    opened: State = FileState(folder) if state is None else state
-    (kept,) = opened.decisions.list()
-    assert (kept.subject, kept.by, kept.server) == ("t", "ana", "s")
+    opened: State = FileState(directory) if state is None else state
+    (stored,) = opened.decisions.list()
+    assert (stored.subject, stored.by, stored.server) == ("t", "ana", "s")
     assert opened.pins._read() == {"s": ("t",)}
     server.description = "It reads, and mails what it read."
     async with connect(server.transport(), name="s", approval=never, state=opened) as session:
@@ -100,12 +100,12 @@ async def test_a_state_keeps_decisions_pins_and_the_audit(how: str, tmp_path: Pa
         records = [json.loads(line) for line in log.path.read_text().splitlines()]
         closed = [one["outcome"] for one in records if one["event"] == "closed"]
         assert closed == ["ok", "ok", "CallDenied"]
-        assert folder.stat().st_mode & 0o777 == 0o700
+        assert directory.stat().st_mode & 0o777 == 0o700
     else:
         assert opened.audit is None
 
 
-async def test_what_has_an_option_of_its_own_is_kept_there(tmp_path: Path) -> None:
+async def test_what_has_an_option_of_its_own_is_stored_there(tmp_path: Path) -> None:
     server, store = Server(), tmp_path / "team.json"
     state = FileState(tmp_path / "state", decisions=store)
     pins, log = Pins(tmp_path / "mcp.lock"), AuditLog(tmp_path / "a.jsonl")
@@ -137,22 +137,22 @@ async def test_a_file_as_the_state_is_refused_with_what_to_give(tmp_path: Path) 
 
 
 async def test_the_servers_of_a_host_share_its_state(tmp_path: Path) -> None:
-    one, other, folder = Server(), Server(), tmp_path / "state"
+    one, other, directory = Server(), Server(), tmp_path / "state"
     for hook in (always, never):
         servers = {"a": one.transport(), "b": other.transport()}
-        async with Host(servers, approval=hook, state=folder) as host:
+        async with Host(servers, approval=hook, state=directory) as host:
             for name in ("a__t", "b__t"):
                 await host.call_tool(name)
     assert len(one.ran) == len(other.ran) == 2
-    state = FileState(folder)
-    assert [kept.server for kept in state.decisions.list()] == ["a", "b"]
+    state = FileState(directory)
+    assert [stored.server for stored in state.decisions.list()] == ["a", "b"]
     assert state.pins._read() == {"a": ("t",), "b": ("t",)}
 
 
 def test_without_an_event_loop_a_state_is_the_same(tmp_path: Path) -> None:
-    server, folder = Server(), tmp_path / "state"
+    server, directory = Server(), tmp_path / "state"
     for hook in (always, never):
-        with sync.connect(server.transport(), name="s", approval=hook, state=folder) as session:
+        with sync.connect(server.transport(), name="s", approval=hook, state=directory) as session:
             session.call_tool("t")
             assert session.decisions.list() == ()
     assert len(server.ran) == 2
@@ -170,7 +170,7 @@ async def test_a_queue_over_a_state_keeps_its_tickets_there(tmp_path: Path) -> N
     assert len(server.ran) == 1
 
 
-def test_logins_without_a_store_are_kept_in_the_state(tmp_path: Path) -> None:
+def test_logins_without_a_store_are_stored_in_the_state(tmp_path: Path) -> None:
     state, own = MemoryState(), MemoryTokens()
     plain, with_store, used = OAuth(), OAuth(store=own), OAuth()
     used._manager("https://mcp.example/mcp")
@@ -184,7 +184,7 @@ def test_logins_without_a_store_are_kept_in_the_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("odd", [1, b"state", {}, "", State])
-def test_what_is_no_state_is_refused_at_once(odd: Any) -> None:
+def test_what_is_not_a_state_is_refused_at_once(odd: Any) -> None:
     with pytest.raises(ConfigError, match=r"give the path of a"):
         connect(Server().transport(), state=odd)
     with pytest.raises(ConfigError, match=r"give the path of a"):
@@ -193,21 +193,21 @@ def test_what_is_no_state_is_refused_at_once(odd: Any) -> None:
 
 @pytest.mark.parametrize("file", ["decisions", "pins", "tickets"])
 async def test_a_state_that_cannot_be_used_starts_nothing(file: str, tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    folder.mkdir(mode=0o700)
-    (folder / f"{file}.json").write_text("{")
-    (folder / f"{file}.json").chmod(0o600)
+    directory = tmp_path / "state"
+    directory.mkdir(mode=0o700)
+    (directory / f"{file}.json").write_text("{")
+    (directory / f"{file}.json").chmod(0o600)
     server = Server()
     with pytest.raises(ConfigError, match=rf"{file}\.json cannot be used"):
-        await connect(server.transport(), approval=always, state=folder)
+        await connect(server.transport(), approval=always, state=directory)
     assert server.asked == 0
-    assert (folder / f"{file}.json").read_text() == "{"
+    assert (directory / f"{file}.json").read_text() == "{"
 
 
-async def test_a_folder_that_others_may_write_starts_nothing(tmp_path: Path) -> None:
-    folder, server = tmp_path / "state", Server()
-    folder.mkdir()
-    folder.chmod(0o777)
+async def test_a_directory_that_others_may_write_starts_nothing(tmp_path: Path) -> None:
+    directory, server = tmp_path / "state", Server()
+    directory.mkdir()
+    directory.chmod(0o777)
     with pytest.raises(ConfigError, match="may be written by others"):
-        await connect(server.transport(), approval=always, state=folder)
+        await connect(server.transport(), approval=always, state=directory)
     assert server.asked == 0

@@ -70,8 +70,8 @@ async def test_a_result_that_breaks_its_schema_is_an_error_that_keeps_it_whole()
 
 async def test_warn_hands_the_result_over_with_a_finding_and_off_without() -> None:
     server = Server(NUMBER, {"n": "seven"})
-    told: list[tuple[Strictness, int]] = [("warn", 1), ("off", 0)]
-    for strictness, findings in told:
+    reported: list[tuple[Strictness, int]] = [("warn", 1), ("off", 0)]
+    for strictness, findings in reported:
         async with connect(
             MemoryServer(server),
             approval=allow_all,
@@ -113,7 +113,7 @@ async def test_one_call_may_be_judged_otherwise_than_its_connection() -> None:
             await session.call_tool("t", validation="strict")
 
 
-async def test_a_missing_structured_content_is_told() -> None:
+async def test_a_missing_structured_content_is_reported() -> None:
     async with connect(MemoryServer(Server(NUMBER)), approval=allow_all) as session:
         with pytest.raises(InvalidResult, match="expected structuredContent"):
             await session.call_tool("t")
@@ -133,7 +133,9 @@ async def test_a_result_whose_output_schema_fails_in_use_is_not_judged() -> None
 @pytest.mark.parametrize(
     ("output", "content"), [({"type": "array"}, [1]), ({"type": "string"}, "x"), (True, 7)]
 )
-async def test_an_output_schema_whose_root_is_no_object_works(output: Any, content: Any) -> None:
+async def test_an_output_schema_whose_root_is_not_an_object_works(
+    output: Any, content: Any
+) -> None:
     async with connect(MemoryServer(Server(output, content)), approval=allow_all) as session:
         assert (await session.call_tool("t")).structured_content == content
 
@@ -172,7 +174,7 @@ async def test_strict_arguments_stop_the_call_before_anybody_is_asked() -> None:
     assert not server.ran
 
 
-async def test_a_second_thing_that_is_wrong_is_told_logged_and_asked_about(
+async def test_a_second_thing_that_is_wrong_is_reported_logged_and_asked_about(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     takes = {**NUMBER, "required": ["a", "b"]}
@@ -251,7 +253,7 @@ async def test_a_cap_of_the_connection_holds_for_its_schemas() -> None:
 
 @pytest.mark.slow
 @pytest.mark.both_backends
-async def test_a_runaway_pattern_ends_with_its_budget_and_the_result_is_kept() -> None:
+async def test_a_runaway_pattern_ends_with_its_budget_and_the_result_is_left() -> None:
     server = Server({"properties": {"a": RUNAWAY}}, {"a": NEVER_ENDS})
     async with (
         connect(

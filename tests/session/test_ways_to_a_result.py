@@ -250,15 +250,15 @@ async def outcome(way: Way, result: Any, options: tuple[Options, Options], place
         parts: Any = (error.path, inside.text, inside.structured_content, error.retryable)
         return f"InvalidResult {parts}"
     except McpError as error:
-        told = str(error).replace(" (2 attempts)", "")
-        return f"{type(error).__name__} {told} {error.tool} {error.retryable}"
+        reported = str(error).replace(" (2 attempts)", "")
+        return f"{type(error).__name__} {reported} {error.tool} {error.retryable}"
     kinds = [one.kind for one in found.findings]
     return str((found.text, found.structured_content, found.is_error, kinds))
 
 
-def as_recorded(told: str) -> str:
-    """``told`` without what a ``Recording`` leaves out."""
-    return told.replace("***", "[redacted]").replace(SECRET, "[redacted]")
+def as_recorded(reported: str) -> str:
+    """The outcome without what a ``Recording`` leaves out."""
+    return reported.replace("***", "[redacted]").replace(SECRET, "[redacted]")
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -303,7 +303,7 @@ LEFT_OUT_OF_RECORDS: dict[Way, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("way", WAYS, **ids)
-async def test_the_audit_says_the_same_of_a_result_on_every_way(way: Way, tmp_path: Path) -> None:
+async def test_the_audit_states_the_same_of_a_result_on_every_way(way: Way, tmp_path: Path) -> None:
     async def recorded(way: Way, result: Any, place: Path) -> dict[str, Any]:
         records: list[dict[str, Any]] = []
         of_call = {"context": "ana", "tag": {"turn": [1, "a"]}}
@@ -400,7 +400,7 @@ except CallFailed:
 
 @pytest.mark.parametrize("option", OPTIONS)
 async def test_a_script_gets_what_a_plain_call_leads_to(option: str, tmp_path: Path) -> None:
-    """Its value, or an exception: a script is not told of findings."""
+    """Its value, or an exception: a script does not receive findings."""
     pytest.importorskip("pydantic_monty")
     of_all, of_call = OPTIONS[option]
     for name, result in RESULTS.items():
@@ -409,8 +409,8 @@ async def test_a_script_gets_what_a_plain_call_leads_to(option: str, tmp_path: P
         options: Any = {"approval": allow_all, "audit": records.append, **of_all}
         async with connect(MemoryServer(Server(result)), **options) as session:
             tools, about = Bindings(await session.list_tools()), {"context": "ana", "tag": {"n": 7}}
-            given: Any = {**about, **of_call}
-            found = await run_script(session, tools, CODE, options=given, explain=explain)
+            passed: Any = {**about, **of_call}
+            found = await run_script(session, tools, CODE, options=passed, explain=explain)
         assert isinstance(found, ScriptResult)
         failed = "InvalidResult", "ServerError"
         kind = "CallFailed" if expected.startswith(failed) else "ToolFailed"
@@ -451,7 +451,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 async def test_the_span_of_a_call_shows_the_same_on_every_way(
     way: Way, spans: Any, tmp_path: Path
 ) -> None:
-    async def shown(way: Way, result: Any, place: Path) -> list[Any]:
+    async def displayed(way: Way, result: Any, place: Path) -> list[Any]:
         spans.clear()
         await outcome(way, result, ({"audit": Audit(trace_content=True)}, {}), place)
         calls = [one for one in spans.get_finished_spans() if one.name.startswith("tools/call")]
@@ -460,9 +460,9 @@ async def test_the_span_of_a_call_shows_the_same_on_every_way(
         return [one for one in found if one[0] is not None]
 
     for name, result in RESULTS.items():
-        expected = await shown(plain, result, tmp_path / name)
+        expected = await displayed(plain, result, tmp_path / name)
         assert len(expected) == 1
-        found = await shown(way, result, tmp_path / name)
+        found = await displayed(way, result, tmp_path / name)
         expected = SPANS.get(way, lambda plain: plain)(expected)
         level = as_recorded if way is replayed else str
         assert level(str(found)) == level(str(expected)), name

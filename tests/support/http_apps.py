@@ -57,7 +57,7 @@ class _App:
             for name in self.tools
         ]
 
-    async def say(self, request: Request, reply: Reply, result: Any, **headers: str) -> None:
+    async def send(self, request: Request, reply: Reply, result: Any, **headers: str) -> None:
         """Answer as this server answers."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if not self.sse:
@@ -76,7 +76,7 @@ class _App:
         if inspect.isawaitable(said):
             said = await said
         if said is not None:
-            await self.say(request, reply, text(said))
+            await self.send(request, reply, text(said))
 
 
 class Stateless(_App):
@@ -86,17 +86,17 @@ class Stateless(_App):
         if request.method != "POST":
             await reply.send(405)
             return
-        match request.says:
+        match request.rpc_method:
             case "server/discover":
                 discovered = {
                     "supportedVersions": [_STATELESS],
                     "capabilities": {"tools": {}},
                     "resultType": "complete",
                 }
-                await self.say(request, reply, discovered)
+                await self.send(request, reply, discovered)
             case "tools/list":
                 result = {"tools": self.listed(), "resultType": "complete", "ttlMs": 60_000}
-                await self.say(request, reply, result)
+                await self.send(request, reply, result)
             case "tools/call":
                 await self.call(request, reply)
             case _:
@@ -118,7 +118,7 @@ class Handshake(_App):
         self.answered = anyio.Event()
 
     async def __call__(self, request: Request, reply: Reply) -> None:
-        says, id = request.says, request.headers.get("mcp-session-id")
+        says, id = request.rpc_method, request.headers.get("mcp-session-id")
         if says == "initialize":
             await self._initialize(request, reply)
         elif request.method == "POST" and id is None:
@@ -131,11 +131,11 @@ class Handshake(_App):
             self.ended.add(str(id))
             await reply.send(200)
         elif says == "tools/list":
-            await self.say(request, reply, {"tools": self.listed()})
+            await self.send(request, reply, {"tools": self.listed()})
         elif says == "tools/call":
             await self.call(request, reply)
         elif says == "ping":
-            await self.say(request, reply, {})
+            await self.send(request, reply, {})
         else:
             if "result" in request.message or "error" in request.message:
                 self.answers.append(request.message)
@@ -149,7 +149,7 @@ class Handshake(_App):
             "capabilities": {"tools": {"listChanged": True}},
             "serverInfo": {"name": "handshake", "version": "1"},
         }
-        await self.say(request, reply, result, Mcp_Session_Id=f"session-{self.session}")
+        await self.send(request, reply, result, Mcp_Session_Id=f"session-{self.session}")
 
     async def _listen(self, request: Request, reply: Reply) -> None:
         if self.get != 200:
@@ -181,7 +181,7 @@ class Legacy(_App):
             await reply.send(405, b"Method Not Allowed")
             return
         await reply.send(202, b"Accepted")
-        match request.says:
+        match request.rpc_method:
             case "initialize":
                 result: Any = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}}
             case "tools/list":
@@ -210,7 +210,7 @@ class LibraryApp:
             await self._stream(reply, None)
         elif request.method == "DELETE":
             await reply.send(200)
-        elif request.says == "subscriptions/listen":
+        elif request.rpc_method == "subscriptions/listen":
             await self._stream(reply, request)
         else:
             said = self.library.reply(request.message, lambda message: None)
@@ -218,7 +218,7 @@ class LibraryApp:
                 await reply.send(202)
             else:
                 unknown = said.get("error", {}).get("code") == -32601
-                head = {"Mcp-Session-Id": "one"} if request.says == "initialize" else {}
+                head = {"Mcp-Session-Id": "one"} if request.rpc_method == "initialize" else {}
                 await reply.json(said, 404 if unknown else 200, head)
 
     async def _stream(self, reply: Reply, request: Request | None) -> None:
@@ -227,7 +227,7 @@ class LibraryApp:
         await reply.stream()
         async with sender, receiver, anyio.create_task_group() as tasks:
             if request is None:
-                self.library.say = sender.send_nowait
+                self.library.send = sender.send_nowait
             else:
                 self.library.answer(request.message, sender.send_nowait)
 
@@ -245,7 +245,7 @@ class LibraryApp:
             tasks.start_soon(send)
             tasks.start_soon(hang_on)
         if request is None:
-            self.library.say = lambda message: None
+            self.library.send = lambda message: None
         else:
             self.library.streams.pop(request.message["id"], None)
         reply.hang_up()

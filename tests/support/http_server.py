@@ -51,8 +51,8 @@ class Request:
         return message
 
     @property
-    def says(self) -> str:
-        """The MCP method, or the HTTP method where the body has none."""
+    def rpc_method(self) -> str:
+        """The MCP method, or the HTTP method if the body has none."""
         return str(self.message.get("method", self.method))
 
 
@@ -67,7 +67,7 @@ class Served:
     """Set once a body is not read."""
 
     def saying(self, what: str) -> list[Request]:
-        return [request for request in self.requests if request.says == what]
+        return [request for request in self.requests if request.rpc_method == what]
 
 
 class Reply:

@@ -31,7 +31,7 @@ class Refused(Exception):
 
 
 class Library:
-    """``answer(message, say)`` gives back a result, or None where there is none to send."""
+    """``answer(message, send)`` gives back a result, or None where there is none to send."""
 
     def __init__(self, *, ttl: int | None = 3_600_000) -> None:
         self.books = {"book:emma": "Emma Woodhouse", "book:ulysses": "Stately, plump"}
@@ -41,13 +41,13 @@ class Library:
         self.messages: list[dict[str, Any]] = []
         self.streams: dict[Any, tuple[dict[str, Any], Callable[[Any], None]]] = {}
         self.subscribed: list[str] = []
-        self.say: Callable[[Any], None] = lambda message: None
+        self.send: Callable[[Any], None] = lambda message: None
         """To the client of the handshake era, unasked."""
 
     def count(self, method: str) -> int:
         return sum(message.get("method") == method for message in self.messages)
 
-    def answer(self, message: dict[str, Any], say: Callable[[Any], None]) -> Any:
+    def answer(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
         self.messages.append(message)
         method, params = message.get("method", ""), message.get("params", {})
         part = getattr(self, "_" + method.replace("/", "_"), None)
@@ -56,9 +56,9 @@ class Library:
                 raise Refused(-32601, f"method not found: {method}")
             return None
         if method == "subscriptions/listen":
-            return self._listen(message["id"], params["notifications"], say)
+            return self._listen(message["id"], params["notifications"], send)
         if method == "initialize":
-            self.say = say
+            self.send = send
         return part(params)
 
     # ------------------------------------------------------------------- both eras
@@ -156,8 +156,8 @@ class Library:
         self.subscribed.remove(params["uri"])
         return {}
 
-    def _listen(self, id: Any, wanted: dict[str, Any], say: Callable[[Any], None]) -> None:
-        self.streams[id] = wanted, say
+    def _listen(self, id: Any, wanted: dict[str, Any], send: Callable[[Any], None]) -> None:
+        self.streams[id] = wanted, send
         self._tell(id, "subscriptions/acknowledged", notifications=wanted)
 
     _subscriptions_listen = _listen
@@ -192,14 +192,14 @@ class Library:
         self._unasked(f"{what}/list_changed")
 
     def _unasked(self, what: str, **params: Any) -> None:
-        self.say({"jsonrpc": "2.0", "method": f"notifications/{what}", "params": params})
+        self.send({"jsonrpc": "2.0", "method": f"notifications/{what}", "params": params})
 
     # ------------------------------------------------------------------- over a line
 
-    def reply(self, message: dict[str, Any], say: Callable[[Any], None]) -> dict[str, Any] | None:
+    def reply(self, message: dict[str, Any], send: Callable[[Any], None]) -> dict[str, Any] | None:
         """The whole answer to a message, or None."""
         try:
-            result = self.answer(message, say)
+            result = self.answer(message, send)
         except Refused as refused:
             error = {"code": refused.code, "message": refused.message, "data": refused.data}
             return {"jsonrpc": "2.0", "id": message.get("id"), "error": error}
@@ -211,20 +211,20 @@ class Library:
 class Handshake(Library):
     """The library before the stateless era."""
 
-    def answer(self, message: dict[str, Any], say: Callable[[Any], None]) -> Any:
+    def answer(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
         if message.get("method") in ("server/discover", "subscriptions/listen"):
             self.messages.append(message)
             raise Refused(-32601, "method not found")
-        return super().answer(message, say)
+        return super().answer(message, send)
 
 
 class Stateless(Library):
     """The library of the stateless era alone."""
 
-    def answer(self, message: dict[str, Any], say: Callable[[Any], None]) -> Any:
+    def answer(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
         if message.get("method") in ("initialize", "resources/subscribe"):
             raise Refused(-32601, "method not found")
-        return super().answer(message, say)
+        return super().answer(message, send)
 
 
 def main() -> None:

@@ -104,7 +104,7 @@ async def test_every_request_carries_the_headers_of_its_era() -> None:
         await session.call_tool("echo", {})
     for request in server.requests:
         assert request.headers["mcp-protocol-version"] == "2026-07-28"
-        assert request.headers["mcp-method"] == request.says
+        assert request.headers["mcp-method"] == request.rpc_method
         assert request.headers["accept"] == "application/json, text/event-stream"
         assert request.headers["content-type"] == "application/json"
     first, second = server.saying("tools/call")
@@ -117,7 +117,7 @@ async def test_a_session_id_is_ignored_in_the_stateless_era() -> None:
     app = Stateless()
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says == "tools/call":
+        if request.rpc_method == "tools/call":
             result = answer(request, text("x"))
             await reply.json(result, headers={"Mcp-Session-Id": "abc"})
         else:
@@ -312,8 +312,8 @@ async def test_a_busy_server_is_asked_again_for_lists_and_never_for_calls(status
     refused: set[str] = set()
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says.startswith("tools/") and request.says not in refused:
-            refused.add(request.says)
+        if request.rpc_method.startswith("tools/") and request.rpc_method not in refused:
+            refused.add(request.rpc_method)
             await reply.send(status, b"busy", {"Retry-After": "0"})
         else:
             await app(request, reply)
@@ -333,7 +333,7 @@ async def test_a_server_that_stays_busy_is_asked_so_many_times(
     app = Stateless()
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says == "tools/list":
+        if request.rpc_method == "tools/list":
             await reply.send(503, b"busy")
         else:
             await app(request, reply)
@@ -350,7 +350,7 @@ async def test_a_trusted_idempotent_call_is_sent_again_to_a_busy_server() -> Non
     busy = [True]
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says == "tools/call" and busy:
+        if request.rpc_method == "tools/call" and busy:
             busy.pop()
             await reply.send(503)
         else:
@@ -365,7 +365,7 @@ async def test_a_server_that_asks_for_more_patience_than_there_is_gets_none() ->
     app = Stateless()
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says == "tools/list":
+        if request.rpc_method == "tools/list":
             await reply.send(503, b"", {"Retry-After": "3600"})
         else:
             await app(request, reply)
@@ -460,7 +460,7 @@ async def test_a_header_mismatch_refreshes_the_list_and_calls_once_more() -> Non
     app = Stateless()
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says == "tools/call" and "mcp-param-a" not in request.headers:
+        if request.rpc_method == "tools/call" and "mcp-param-a" not in request.headers:
             app.schemas["echo"] = {"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}
             await reply.json(failure(request, -32020, "Header mismatch"), 400)
         else:
@@ -514,7 +514,7 @@ async def test_headers_of_the_host_do_not_displace_those_of_the_protocol() -> No
     for request in server.requests:
         assert request.headers["accept"] == "application/json, text/event-stream"
         assert request.headers["content-type"] == "application/json"
-        assert request.headers["mcp-method"] == request.says
+        assert request.headers["mcp-method"] == request.rpc_method
         assert request.headers["x-a"] == "1"
 
 
@@ -660,7 +660,7 @@ async def test_a_server_slow_with_a_fixed_revision_is_not_said_to_lack_it(clock:
     app = Stateless()
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says == "server/discover":
+        if request.rpc_method == "server/discover":
             clock.jump(Timeouts().connect - 5)
         await app(request, reply)
 
@@ -672,7 +672,7 @@ async def test_a_slow_start_is_not_mistaken_for_an_older_server() -> None:
     app = Stateless()
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says == "server/discover":
+        if request.rpc_method == "server/discover":
             await anyio.sleep(1.2)
         await app(request, reply)
 

@@ -76,7 +76,7 @@ class Private:
     async def __call__(self, request: Request, reply: Reply) -> None:
         if "x-token-for" in request.headers:
             await reply.send(200)
-        elif request.says == "tools/list":
+        elif request.rpc_method == "tools/list":
             self.fetched += 1
             signs = [request.headers[sign] for sign in SIGNS if sign in request.headers]
             name = "of-" + "-".join(signs).removeprefix("Bearer ").replace("=", "-")

@@ -47,15 +47,15 @@ async def test_a_session_is_opened_used_and_ended(sse: bool) -> None:
         assert len(app.listeners) == 1, "the GET stream stands before the first call"
         await session.aclose()
         assert app.ended == {"session-1"}
-    first, *rest = [r for r in server.requests if r.says != "server/discover"]
-    assert first.says == "initialize"
+    first, *rest = [r for r in server.requests if r.rpc_method != "server/discover"]
+    assert first.rpc_method == "initialize"
     assert "mcp-session-id" not in first.headers
     assert "mcp-protocol-version" not in first.headers
     for request in rest:
         assert request.headers["mcp-session-id"] == "session-1"
         assert request.headers["mcp-protocol-version"] == "2025-11-25"
         assert "mcp-method" not in request.headers
-    assert [r.says for r in rest[:2]] == ["notifications/initialized", "GET"]
+    assert [r.rpc_method for r in rest[:2]] == ["notifications/initialized", "GET"]
 
 
 async def test_a_connection_is_used_again_after_an_answer_that_came_as_an_event(
@@ -77,7 +77,7 @@ async def test_the_connection_of_a_refusal_that_goes_on_and_on_is_given_up() -> 
 
     class Refusing(Handshake):
         async def __call__(self, request: Request, reply: Reply) -> None:
-            if request.says != "tools/call":
+            if request.rpc_method != "tools/call":
                 await super().__call__(request, reply)
                 return
             head = b"HTTP/1.1 500 No\r\nContent-Type: text/plain\r\nContent-Length: 9999999\r\n\r\n"
@@ -176,7 +176,7 @@ async def test_a_timeout_is_told_to_the_server() -> None:
         await reply.hold()
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says == "notifications/cancelled":
+        if request.rpc_method == "notifications/cancelled":
             told.set()
         await app(request, reply)
 
@@ -256,7 +256,7 @@ async def test_a_notification_answered_with_a_frame_is_noted_and_survived() -> N
     app = Handshake()
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says == "notifications/initialized":
+        if request.rpc_method == "notifications/initialized":
             await reply.json({"jsonrpc": "2.0", "result": {}})
         else:
             await app(request, reply)
@@ -639,7 +639,7 @@ async def test_a_server_that_ends_every_session_is_not_asked_for_ever() -> None:
     app = Handshake()
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says.startswith("tools/"):
+        if request.rpc_method.startswith("tools/"):
             await reply.send(404)
         else:
             await app(request, reply)

@@ -223,7 +223,7 @@ async def test_a_refused_message_is_the_answer_to_its_request() -> None:
     app = Legacy()
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says == "tools/call":
+        if request.rpc_method == "tools/call":
             await reply.send(500, b"broken")
         else:
             await app(request, reply)
@@ -239,9 +239,9 @@ async def test_a_call_given_up_is_told_and_its_late_answer_dropped() -> None:
     waiting: list[Request] = []
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says == "tools/call":
+        if request.rpc_method == "tools/call":
             waiting.append(request)
-        if request.says == "notifications/cancelled":
+        if request.rpc_method == "notifications/cancelled":
             assert app.stream is not None
             await app.stream.event(answer(waiting[0], text("late")))
             told.set()
@@ -268,7 +268,7 @@ async def test_a_server_that_stops_serving_after_a_cancel_is_connected_to_again(
     async def handler(request: Request, reply: Reply) -> None:
         if request.method == "GET":
             dead[0] = False
-        elif request.says == "notifications/cancelled":
+        elif request.rpc_method == "notifications/cancelled":
             dead[0] = True
         if dead[0]:
             await reply.send(202)
@@ -303,9 +303,9 @@ async def test_a_server_that_is_too_busy_to_take_a_message_is_waited_for() -> No
     asked = anyio.Event()
 
     async def handler(request: Request, reply: Reply) -> None:
-        if request.says in ("ping", "notifications/cancelled"):
+        if request.rpc_method in ("ping", "notifications/cancelled"):
             await asked.wait()
-        elif request.says == "tools/call" and request.message["params"]["name"] == "echo":
+        elif request.rpc_method == "tools/call" and request.message["params"]["name"] == "echo":
             asked.set()
         await app(request, reply)
 

@@ -523,7 +523,7 @@ class Cutting:
         self.ran: Counter[int] = Counter()
 
     async def __call__(self, request: Request, reply: Reply) -> None:
-        if request.says != "tools/call":
+        if request.rpc_method != "tools/call":
             await self.app(request, reply)
             return
         cut = self.random.random()

@@ -108,9 +108,11 @@ class Forgetful(Handshake):
         self.forgotten.add(f"session-{self.session}")
 
     async def __call__(self, request: Request, reply: Reply) -> None:
-        self.opened += request.says == "initialize"
+        self.opened += request.rpc_method == "initialize"
         lost = request.headers.get("mcp-session-id") in self.forgotten
-        if request.method == "POST" and (lost or (self.always and request.says == "tools/call")):
+        if request.method == "POST" and (
+            lost or (self.always and request.rpc_method == "tools/call")
+        ):
             await _say(self.refused, request, reply)
         else:
             await super().__call__(request, reply)
