@@ -1,6 +1,6 @@
 """Every async test runs on asyncio and on trio, ends in bounded time and leaves no process.
 
-One that only computes is marked ``one_backend`` and runs on asyncio alone. ``pytestmark`` says so
+One that only computes is marked ``one_backend`` and runs on asyncio alone. ``pytestmark`` sets this
 for a file, and there ``both_backends`` marks the tests that wait, cancel or run tasks side by side.
 
 On asyncio it runs as in a program started with ``asyncio.run`` beside ``sniffio``, and creates no
@@ -73,8 +73,8 @@ for story in ("asking_story", "library_story", "story"):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let this process, and those that tests start, keep what they compile apart from the sources
-    where they must not keep it beside them."""
+    """Let this process, and those that tests start, store what they compile apart from the sources
+    where they must not store it beside them."""
     if "PYTHONDONTWRITEBYTECODE" not in os.environ:
         return
     if COMPILED not in os.environ:
@@ -104,8 +104,8 @@ def pytest_collection(session: pytest.Session) -> None:
     if worker is None or not all(map(os.path.isdir, session.config.args)):
         return
     root = session.config.rootpath
-    folders = (root / folder for folder in session.config.args)
-    files = sorted(file for folder in folders for file in folder.rglob("test_*.py"))
+    directories = (root / directory for directory in session.config.args)
+    files = sorted(file for directory in directories for file in directory.rglob("test_*.py"))
     for file in files[int(worker["workerid"][2:]) :: worker["workercount"]]:
         with suppress(Exception, pytest.skip.Exception):  # reported when the file is collected
             importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
@@ -224,7 +224,7 @@ async def clock(anyio_backend: Any) -> AsyncIterator[Clock]:
 
 @pytest.fixture
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``time.sleep`` returns at once, and ``time.monotonic`` says that it did not."""
+    """``time.sleep`` returns at once, and ``time.monotonic`` advances as if it had not."""
     slept = [0.0]
     monotonic = time.monotonic
 
@@ -271,7 +271,7 @@ def process_way(
 
 @pytest.fixture(params=["by descriptor", "by path"])
 def folder_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Files of our own by their folder's descriptor, and by path (as on Windows)."""
+    """Files of our own by their directory's descriptor, and by path (as on Windows)."""
     way: str = request.param
     if way == "by path":
         monkeypatch.setattr(os, "supports_dir_fd", set())
@@ -295,9 +295,9 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 def postgres_cluster() -> Iterator[Path]:
     from tests.support.postgres import new_cluster  # needs the extra postgres, as few tests do
 
-    folder = new_cluster()
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    directory = new_cluster()
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
@@ -357,7 +357,7 @@ def no_process_left() -> Iterator[None]:
 
 
 def _described(pid: str) -> str:
-    """The state (Z: nobody has waited for it) and the command of a process."""
+    """The state (Z: no one has waited for it) and the command of a process."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")[-300:]

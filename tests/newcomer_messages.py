@@ -1,6 +1,6 @@
 """What a newcomer's mistakes are answered with: ``python -m tests.newcomer_messages`` prints them.
 
-Each mistake is one somebody made. The answer is one typed error that names the cause and the way
+Each mistake is one that a user made. The answer is one typed error that names the cause and the way
 out; ``test_newcomer_messages`` holds that.
 """
 
@@ -73,8 +73,8 @@ async def _over_http(
         await reply.send(status, b"", headers or {})
 
     error = None
-    with tempfile.TemporaryDirectory() as folder:
-        context = self_signed(Path(folder))[1] if tls else None
+    with tempfile.TemporaryDirectory() as directory:
+        context = self_signed(Path(directory))[1] if tls else None
         async with serving(handler, tls=context) as server:
             url = server.url if not scheme else scheme + server.url[server.url.index(":") :]
             try:

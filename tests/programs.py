@@ -148,11 +148,11 @@ def closing_lines(skipped: Iterable[Any]) -> list[str]:
     counts = Counter(_sentence(report).partition(" (")[0] for report in skipped)
     if not counts:
         return []
-    shown = counts.most_common(_LINES - 2)
+    displayed = counts.most_common(_LINES - 2)
     lines = [f"{counts.total()} skipped (-rs lists them). What the tests need:"]
-    lines += [f"{count:6}  {sentence.removeprefix('needs ')}" for sentence, count in shown]
-    if others := counts.total() - sum(count for _, count in shown):
-        lines.append(f"{others:6}  {len(counts) - len(shown)} other things")
+    lines += [f"{count:6}  {sentence.removeprefix('needs ')}" for sentence, count in displayed]
+    if others := counts.total() - sum(count for _, count in displayed):
+        lines.append(f"{others:6}  {len(counts) - len(displayed)} other things")
     return lines
 
 

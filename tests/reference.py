@@ -2,7 +2,7 @@
 
 A public name is on the page of its room, and on no other. There is a page for each module of
 ``PAGES``, for each module that a docstring or a guide names, and for the types that signatures
-name, in the module of each. The build fails, and says where, if something on a page has no
+name, in the module of each. The build fails, and names the place, if something on a page has no
 docstring, or if a name or a link leads nowhere.
 
 pdoc, which the extra ``dev`` brings, renders all pages and makes the search. Its command alone
@@ -41,8 +41,8 @@ PAGES = (
     *("mcp_client.adapters", "mcp_client.adapters.toolset"),
     *(f"mcp_client.adapters.{name}" for name in (*PROVIDERS, "official")),
 )
-GIVEN = ("App", "Config", "Connecting", "Session", "Skill", "Task")
-"""Classes whose objects a function or a method returns: nobody needs the constructor."""
+RETURNED = ("App", "Config", "Connecting", "Session", "Skill", "Task")
+"""Classes whose objects a function or a method returns: no one needs the constructor."""
 INTERNAL = ("@frozen_dataclass", "@with_option_names")
 """Decorators that a caller does not need to know."""
 FOREIGN = frozenset(
@@ -94,7 +94,7 @@ _ANNOTATION = re.compile(r'(?<=<span class="annotation">)[^<]*(?=</span>)')
 
 
 class Written(str):
-    """An annotation as it is written, not what it stands for: ``ApprovalHook | None``."""
+    """An annotation as it is written, not its value: ``ApprovalHook | None``."""
 
     __slots__ = ()
 
@@ -202,7 +202,7 @@ def _complete(cls: pdoc.doc.Class) -> None:
         module = _defined[member.fullname] = member.taken_from[0]
         for base in inherited:
             member.docstring = member.docstring or base._var_docstrings.get(name, "")
-        if name == "__init__" and cls.name in GIVEN:
+        if name == "__init__" and cls.name in RETURNED:
             del cls.members[name]
         elif module.startswith("mcp_client"):
             member.taken_from = (cls.modulename, member.qualname)
@@ -358,16 +358,16 @@ class Index:
         return _ANNOTATION.sub(inside, part)
 
 
-def build(made: Pages, folder: Path) -> None:
+def build(made: Pages, directory: Path) -> None:
     index = Index(made)
     pdoc.render.configure(docformat="google", show_source=False)
     for name, page in made.items():
-        file = folder / f"{name.replace('.', '/')}.html"
+        file = directory / f"{name.replace('.', '/')}.html"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(index.linked(name, pdoc.render.html_module(page, made)), encoding="utf-8")
     entry = f'<meta http-equiv="refresh" content="0; url={ENTRY}.html">'
-    (folder / "index.html").write_text(f"<!doctype html>{entry}", encoding="utf-8")
-    (folder / "search.js").write_text(pdoc.render.search_index(made), encoding="utf-8")
+    (directory / "index.html").write_text(f"<!doctype html>{entry}", encoding="utf-8")
+    (directory / "search.js").write_text(pdoc.render.search_index(made), encoding="utf-8")
 
 
 # ----------------------------------------------------------------------------- what is wrong
@@ -402,13 +402,13 @@ def missing(made: Pages) -> Iterator[str]:
                 yield f"{module}.{name} is not on the reference"
 
 
-def dangling_names(folder: Path, made: Pages) -> Iterator[str]:
+def dangling_names(directory: Path, made: Pages) -> Iterator[str]:
     """Names in docstrings that are no links, though they look like ours; where the docstring is one
     of ``PAGES``, names that the reference does not have."""
     known = [each for name, each in sys.modules.items() if name.startswith("mcp_client.")]
     for page in made.keys() - ABOUT_OTHERS:
         there = [builtins, typing, *(known if page not in PAGES else ())]
-        text = (folder / f"{page.replace('.', '/')}.html").read_text(encoding="utf-8")
+        text = (directory / f"{page.replace('.', '/')}.html").read_text(encoding="utf-8")
         for code in re.findall(r"<code>([^<]*)</code>", text):
             path = rf"(mcp_client\.[\w.]+|{_NAME})[\w.]*(\(.*\))?"
             found = re.fullmatch(path, html.unescape(code), re.S)
@@ -416,10 +416,10 @@ def dangling_names(folder: Path, made: Pages) -> Iterator[str]:
                 yield f"{page}: {code} leads nowhere"
 
 
-def dangling_links(folder: Path) -> Iterator[str]:
+def dangling_links(directory: Path) -> Iterator[str]:
     files = {
         file: re.sub(r"<script.*?</script>", "", file.read_text(encoding="utf-8"), flags=re.S)
-        for file in folder.rglob("*.html")
+        for file in directory.rglob("*.html")
     }
     anchors = {file: set(re.findall(r'\bid="([^"]+)"', text)) for file, text in files.items()}
     for file, text in files.items():
@@ -429,7 +429,7 @@ def dangling_links(folder: Path) -> Iterator[str]:
             if ":" in path:
                 continue
             if target not in files or (anchor and anchor not in anchors[target]):
-                yield f"{file.relative_to(folder)}: {link} leads nowhere"
+                yield f"{file.relative_to(directory)}: {link} leads nowhere"
 
 
 def dangling_paths() -> Iterator[str]:
@@ -442,7 +442,7 @@ def dangling_paths() -> Iterator[str]:
                         yield f"{file}:{node.lineno}: {path} leads nowhere"
 
 
-def main(folder: Path) -> int:
+def main(directory: Path) -> int:
     with (
         warnings.catch_warnings(),
         patch.object(pdoc.doc, "safe_eval_type", written),
@@ -450,15 +450,15 @@ def main(folder: Path) -> int:
     ):
         warnings.simplefilter("error")
         made = pages()
-        build(made, folder)
+        build(made, directory)
     wrong = [
         *missing(made),
         *undocumented(made),
-        *dangling_names(folder, made),
-        *dangling_links(folder),
+        *dangling_names(directory, made),
+        *dangling_links(directory),
         *dangling_paths(),
     ]
-    print("\n".join(dict.fromkeys(wrong)) or f"{folder / 'index.html'}: {len(made)} pages")
+    print("\n".join(dict.fromkeys(wrong)) or f"{directory / 'index.html'}: {len(made)} pages")
     return bool(wrong)
 
 

@@ -18,7 +18,7 @@ __all__ = ["ENTRY", "EXAMPLES", "guide_pages"]
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 ENTRY = "guides"
-"""The page that says which guide is for what."""
+"""The page that lists which guide is for what."""
 _LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json"}
 _LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
 

@@ -1,4 +1,4 @@
-"""One tree: what it says at its head is what it is."""
+"""One tree: the drawing at its head is true."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def drawn() -> dict[str, tuple[str | None, set[str]]]:
 
 
 @EACH
-def test_an_error_stands_in_the_tree_where_the_head_of_the_module_draws_it(
+def test_an_error_is_in_the_tree_where_the_head_of_the_module_draws_it(
     cls: type[McpError],
 ) -> None:
     base, fields = drawn()[cls.__name__]
@@ -75,7 +75,7 @@ def test_the_tree_draws_every_error_and_no_other() -> None:
     assert set(drawn()) == {each.__name__ for each in CLASSES}
 
 
-ALWAYS_SAID: dict[str, set[str]] = {
+ALWAYS_STATED: dict[str, set[str]] = {
     "AuditError": {"path"},
     "CallCancelled": {"reason", "server"},
     "CallDenied": {"reason"},
@@ -112,25 +112,25 @@ def made_in_the_package() -> Iterator[tuple[str, set[str | None]]]:
 
 
 @pytest.mark.slow
-def test_every_place_that_makes_an_error_says_what_was_promised_of_it() -> None:
+def test_every_place_that_makes_an_error_states_what_was_promised_of_it() -> None:
     silent = [
         (name, fields)
-        for name, given in made_in_the_package()
-        if None not in given and (fields := ALWAYS_SAID.get(name, set()) - given)
+        for name, passed in made_in_the_package()
+        if None not in passed and (fields := ALWAYS_STATED.get(name, set()) - passed)
     ]
     assert silent == []
 
 
 @pytest.mark.slow
 def test_every_field_of_an_error_is_set_somewhere() -> None:
-    given: set[object] = set()
+    passed: set[object] = set()
     for node in nodes():
         match node:
             case ast.keyword(arg=name) | ast.Attribute(attr=name, ctx=ast.Store()):
-                given.add(name)
+                passed.add(name)
             case ast.Dict(keys=keys):
-                given |= {key.value for key in keys if isinstance(key, ast.Constant)}
-    assert {name for cls in CLASSES for name in vars(cls).get("__annotations__", ())} <= given
+                passed |= {key.value for key in keys if isinstance(key, ast.Constant)}
+    assert {name for cls in CLASSES for name in vars(cls).get("__annotations__", ())} <= passed
 
 
 @EACH
@@ -140,7 +140,7 @@ def test_an_error_is_public_and_documented(cls: type[McpError]) -> None:
 
 
 @EACH
-def test_an_error_says_where_and_what(cls: type[McpError]) -> None:
+def test_an_error_names_where_and_what(cls: type[McpError]) -> None:
     error = made(cls, server="weather", tool="get")
     assert str(error) == "weather/get: what happened"
     assert str(made(cls, server="weather")) == "weather: what happened"
@@ -204,7 +204,7 @@ def test_an_error_without_its_sentence_is_shown_by_its_kind() -> None:
     assert str(error) == "desk/delete: CallDenied"
 
 
-def test_an_error_that_was_attempted_several_times_says_how_often() -> None:
+def test_an_error_that_was_attempted_several_times_states_how_often() -> None:
     error = ConnectError("it exited", server="weather", attempts=3)
     assert error.message == "it exited (3 attempts)"
     assert str(error) == "weather: it exited (3 attempts)"
@@ -223,7 +223,7 @@ def test_the_fields_of_an_error_have_defaults(cls: type[McpError]) -> None:
         getattr(error, field)
 
 
-def test_a_state_that_cannot_be_used_now_sent_nothing_and_says_whether_it_is_busy() -> None:
+def test_a_state_that_cannot_be_used_now_sent_nothing_and_states_whether_it_is_busy() -> None:
     down, busy = StateError("down"), StateError("busy", busy=True)
     assert isinstance(down, NotSent)
     assert down.retryable

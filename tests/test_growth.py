@@ -15,6 +15,8 @@ def _looping(steps: int) -> Callable[[], None]:
     return loop
 
 
-def test_time_that_grows_with_the_square_is_told_from_time_that_grows_with_the_size() -> None:
+def test_time_that_grows_with_the_square_is_distinguished_from_time_that_grows_with_the_size() -> (
+    None
+):
     assert grows_linearly(lambda size: _looping(100 * size), 20, 32)
     assert not grows_linearly(lambda size: _looping(size * size), 20, 32)

@@ -7,7 +7,7 @@ import pytest
 from mcp_client import McpError
 from tests.newcomer_messages import MISTAKES, answer_to
 
-SAYS = {
+MESSAGES = {
     'StdioServer("python server.py")': "StdioServer('python', ['server.py'])",
     'connect("python server.py")': "StdioServer('python', ['server.py'])",
     'connect("localhost:8000/mcp")': "http://localhost:8000/mcp",
@@ -38,9 +38,9 @@ async def test_a_mistake_is_one_typed_error_that_names_the_way_out(
 ) -> None:
     error = await answer_to(MISTAKES[written])
     assert isinstance(error, McpError), repr(error)
-    assert SAYS[written] in error.message
+    assert MESSAGES[written] in error.message
     assert "s3cret-value" not in str(error)
 
 
 def test_every_mistake_has_an_answer() -> None:
-    assert set(SAYS) == set(MISTAKES)
+    assert set(MESSAGES) == set(MISTAKES)

@@ -57,7 +57,7 @@ VIEW = {"_meta": {"ui": {"resourceUri": "ui://one", "visibility": ["model", "app
 
 
 class Server:
-    """A tool ``t`` with a view, whose progress is told once, and what was called with."""
+    """A tool ``t`` with a view, whose progress is reported once, and what was called with."""
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
@@ -223,8 +223,8 @@ class TestTheOptionsOfACall:
             SYNC_CALLS[face](session, host, timeout=5, context="ana", retry=Retry())
 
     @each_call
-    async def test_each_does_what_it_says_on_every_face(self, face: str) -> None:
-        server, seen, told = Server(), list[ToolCall](), list[float]()
+    async def test_each_does_what_it_documents_on_every_face(self, face: str) -> None:
+        server, seen, reported = Server(), list[ToolCall](), list[float]()
 
         def approve(call: ToolCall) -> Allow:
             seen.append(call)
@@ -236,7 +236,7 @@ class TestTheOptionsOfACall:
                 session,
                 host,
                 timeout=5,
-                on_progress=lambda progress, total, message: told.append(progress),
+                on_progress=lambda progress, total, message: reported.append(progress),
                 meta={"com.example/key": "value"},
                 validation="off",
                 cancel=token,
@@ -245,7 +245,7 @@ class TestTheOptionsOfACall:
             )
             assert [call.context for call in seen] == ["ana"]
             assert [call["_meta"]["com.example/key"] for call in server.calls] == ["value"]
-            assert told == [1]
+            assert reported == [1]
             token.cancel("changed my mind")
             try:
                 await CALLS[face](session, host, cancel=token)
@@ -284,11 +284,11 @@ async def opened(
 
 class TestTheProgressOfAModelsCalls:
     @pytest.mark.parametrize("is_async", [False, True])
-    async def test_says_which_call_is_asked_about_sent_and_done(self, is_async: bool) -> None:
-        told = list[CallProgress]()
+    async def test_names_which_call_is_asked_about_sent_and_done(self, is_async: bool) -> None:
+        reported = list[CallProgress]()
 
-        async def tell(progress: CallProgress) -> None:
-            told.append(progress)
+        async def report(progress: CallProgress) -> None:
+            reported.append(progress)
 
         def approve(call: ToolCall) -> Allow | Deny:
             return Deny("no") if call.context == "denied" else Allow()
@@ -296,33 +296,36 @@ class TestTheProgressOfAModelsCalls:
         server = Server()
         async with opened(server, approve) as (session, host):
             for target, name in ((session, "t"), (host, "s__t")):
-                told.clear()
+                reported.clear()
                 kit = anthropic.toolset(await target.list_tools())
                 use = {"type": "tool_use", "name": name, "input": {}}
                 both = {"content": [{**use, "id": "1"}, {**use, "id": "2"}]}
-                await kit.run(target, both, on_progress=tell if is_async else told.append)
+                await kit.run(target, both, on_progress=report if is_async else reported.append)
                 for id in ("1", "2"):
-                    theirs = [one for one in told if one.id == id]
+                    theirs = [one for one in reported if one.id == id]
                     steps = [one.step for one in theirs]
                     assert steps == ["asked", "sent", "running", "done"]
                     assert {one.name for one in theirs} == {"s__t"} if target is host else {"t"}
                     assert [one.progress for one in theirs] == [None, None, 1, None]
                     assert not any(one.is_error for one in theirs)
-            told.clear()
-            await kit.run(host, response("s__t"), on_progress=told.append, context="denied")
-            assert [(one.step, one.is_error) for one in told] == [("asked", False), ("done", True)]
+            reported.clear()
+            await kit.run(host, response("s__t"), on_progress=reported.append, context="denied")
+            assert [(one.step, one.is_error) for one in reported] == [
+                ("asked", False),
+                ("done", True),
+            ]
 
-    async def test_says_that_a_call_waits_and_goes_on_when_it_is_resumed(self) -> None:
-        told, state = list[CallProgress](), MemoryState()
+    async def test_reports_that_a_call_waits_and_goes_on_when_it_is_resumed(self) -> None:
+        reported, state = list[CallProgress](), MemoryState()
         queue = ApprovalQueue(decisions=state.decisions, wait=0)
         async with opened(Server(), queue, state=state) as (session, _):
             kit = anthropic.toolset(await session.list_tools())
             with pytest.raises(CallPending) as raised:
-                await kit.run(session, response("t"), on_progress=told.append)
-            assert [one.step for one in told] == ["asked", "pending"]
+                await kit.run(session, response("t"), on_progress=reported.append)
+            assert [one.step for one in reported] == ["asked", "pending"]
             queue.decide(raised.value.tickets, Allow())
-            await kit.resume(session, raised.value.paused, on_progress=told.append)
-            assert [one.step for one in told[2:]] == ["asked", "sent", "running", "done"]
+            await kit.resume(session, raised.value.paused, on_progress=reported.append)
+            assert [one.step for one in reported[2:]] == ["asked", "sent", "running", "done"]
 
     @pytest.mark.parametrize("wrong", [lambda: None, lambda one, two: None, 5])
     async def test_another_function_is_refused_before_anything_is_sent(self, wrong: Any) -> None:
@@ -446,7 +449,7 @@ OF_THE_HOST_ALONE = {
     "name",
     "policy",
 }
-"""Options of ``connect`` that one server of a host does not set: what is kept and written for all
+"""Options of ``connect`` that one server of a host does not set: what is stored and written for all
 its servers is made once, and the name is the key."""
 FOR_PROGRAMS = {
     "name",
@@ -524,15 +527,17 @@ class TestTheOptionsOfASession:
         assert of_host == WORDS_OF_CONNECT[1:]
 
     @pytest.mark.parametrize("option", MOVED)
-    def test_an_option_that_is_elsewhere_is_an_error_that_says_where(self, option: str) -> None:
-        given: Any = {option: None}
-        for make in (lambda: connect([sys.executable], **given), lambda: Host({}, **given)):
+    def test_an_option_that_is_elsewhere_is_an_error_that_names_its_place(
+        self, option: str
+    ) -> None:
+        passed: Any = {option: None}
+        for make in (lambda: connect([sys.executable], **passed), lambda: Host({}, **passed)):
             with pytest.raises(
                 ConfigError, match=f"has no option '{option}': give.*{MOVED[option]}"
             ):
                 make()
 
-    async def test_what_one_server_says_beats_the_host(self, tmp_path: Path) -> None:
+    async def test_what_one_server_sets_beats_the_host(self, tmp_path: Path) -> None:
         server = MemoryServer(Server().answer)
         config = ServerConfig(
             server,
@@ -544,8 +549,8 @@ class TestTheOptionsOfASession:
             "validation": Validation(arguments="strict"),
             "retry": Retry(2),
         }
-        told = Recording(server, tmp_path / "b.jsonl")
-        async with Host({"a/..": config, "b": told}, **options) as host:
+        reported = Recording(server, tmp_path / "b.jsonl")
+        async with Host({"a/..": config, "b": reported}, **options) as host:
             setups = [host.sessions[name]._setup for name in ("a/..", "b")]
             assert [one.validation.arguments for one in setups] == ["off", "strict"]
             assert [one.retry for one in setups] == [Retry(5), Retry(2)]
@@ -553,12 +558,12 @@ class TestTheOptionsOfASession:
         lines = (tmp_path / "b.jsonl").read_text().splitlines()
         assert [json.loads(line).get("method") for line in lines].count("tools/call") == 1
 
-    async def test_a_record_has_what_is_said_after_a_server_was_started_again(
+    async def test_a_record_has_what_is_reported_after_a_server_was_started_again(
         self, tmp_path: Path
     ) -> None:
         server = MemoryServer(Server().answer)
-        told = Recording(server, tmp_path / "a.jsonl")
-        async with Host({"a/b": told}, approval=allow_all) as host:
+        reported = Recording(server, tmp_path / "a.jsonl")
+        async with Host({"a/b": reported}, approval=allow_all) as host:
             (tool,) = await host.list_tools()
             await host.call_tool(tool.qualified_name)
             session = await host.session("a/b")
@@ -572,7 +577,7 @@ class TestTheOptionsOfASession:
 
 
 def named(kind: object) -> set[str]:
-    """The members of a union, as it stands in the code."""
+    """The members of a union, as it is written in the code."""
     return set(str(getattr(kind, "__forward_arg__", kind)).split(" | "))
 
 
@@ -606,8 +611,8 @@ WRONG_OF_A_TOOLSET: dict[str, tuple[Any, str]] = {
 class TestTheOptionsOfAToolset:
     def test_each_is_in_the_table_of_wrong_values_and_has_a_word_in_the_help(self) -> None:
         assert list(WRONG_OF_A_TOOLSET) == list(ToolsetOptions.__annotations__)
-        said = ToolsetOptions.__doc__ or ""
-        assert [name for name in WRONG_OF_A_TOOLSET if f"``{name}``" not in said] == []
+        reported = ToolsetOptions.__doc__ or ""
+        assert [name for name in WRONG_OF_A_TOOLSET if f"``{name}``" not in reported] == []
 
     @pytest.mark.parametrize("module", [anthropic, gemini, openai_chat, openai_responses])
     def test_every_provider_takes_them_from_the_one_list(self, module: Any) -> None:
@@ -649,7 +654,7 @@ def test_a_misspelt_option_is_a_config_error_that_suggests_the_right_one(
         make(**{wrong: 1})
 
 
-def test_an_answer_with_an_unknown_reach_fails_where_it_is_written() -> None:
+def test_a_decision_with_an_unknown_reach_fails_where_it_is_written() -> None:
     for remember in ("forever", "bogus", 3):
         with pytest.raises(ConfigError, match="remember="):
             Allow(remember=cast(Any, remember))

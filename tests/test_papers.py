@@ -115,7 +115,7 @@ def test_the_workflow_tries_each_python_that_the_package_claims() -> None:
 
 
 @pytest.mark.parametrize("name", ["ci.yml", "release.yml"])
-def test_no_job_has_more_rights_than_it_says_and_each_action_is_pinned(name: str) -> None:
+def test_no_job_has_more_rights_than_it_declares_and_each_action_is_pinned(name: str) -> None:
     found = workflow(name)
     assert found["permissions"] == {}
     for job in found["jobs"].values():

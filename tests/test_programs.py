@@ -54,7 +54,7 @@ def test_a_program_that_is_there_but_does_not_work_has_a_reason_of_its_own(
         need("tool")
 
 
-def test_nothing_is_said_of_a_program_that_is_there_or_of_a_run_without_skips(
+def test_nothing_is_reported_of_a_program_that_is_there_or_of_a_run_without_skips(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(NEEDS, "tool", Need("install tool", lambda: True))
@@ -102,9 +102,9 @@ def test_a_run_that_lists_its_reasons_fails_for_another_one(tmp_path: Path) -> N
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 
-    shown = run(0)
-    assert "1  git: sudo apt-get install git" in shown
-    assert "SKIPPED" not in shown
+    displayed = run(0)
+    assert "1  git: sudo apt-get install git" in displayed
+    assert "SKIPPED" not in displayed
     assert "not today (tests/programs.py does not list it)" in run(
         1, MCP_CLIENT_TESTS_SKIPS_ARE_LISTED="1"
     )

@@ -86,37 +86,37 @@ def prose(text: str) -> str:
     return FENCE.sub("", text)
 
 
-def run(*words: str, answer: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+def run(*words: str, reply: str = "", **more: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
     env |= more
     return subprocess.run(
-        words, cwd=ROOT, env=env, input=answer, capture_output=True, text=True, timeout=60
+        words, cwd=ROOT, env=env, input=reply, capture_output=True, text=True, timeout=60
     )
 
 
-def assert_same(where: str, printed: str, shown: str) -> None:
-    """Compare an output with the one that is shown. There, ``...`` stands for any text, alone on
+def assert_same(where: str, printed: str, displayed: str) -> None:
+    """Compare an output with the one that is shown. There, ``...`` matches any text, alone on
     its line for any lines; a mark ``[end 5f0c2b7e]`` is another each time."""
     mark = re.compile(r"\[end [0-9a-f]{8}\]")
-    printed, shown = (mark.sub("[end]", text).rstrip("\n") for text in (printed, shown))
+    printed, displayed = (mark.sub("[end]", text).rstrip("\n") for text in (printed, displayed))
     lines = [
         r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line).replace(r"\.\.\.", ".*?") + "\n"
-        for line in shown.splitlines()
+        for line in displayed.splitlines()
     ]
     pattern = "".join(lines)
     if not re.fullmatch(pattern, f"{printed}\n" if printed else ""):
-        assert printed == shown, where  # whose message shows the difference
+        assert printed == displayed, where  # whose message shows the difference
 
 
 class Reader:
     """A reader in a new directory beside ``examples/``, who runs a page's blocks in their order."""
 
-    def __init__(self, page: Path, folder: Path) -> None:
-        self.page, self.folder = page, folder
+    def __init__(self, page: Path, directory: Path) -> None:
+        self.page, self.directory = page, directory
         # A copy, because a sandbox does not follow a link.
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / "examples", folder / "examples", ignore=ignored)
+        shutil.copytree(ROOT / "examples", directory / "examples", ignore=ignored)
         self.lacking: list[BaseException] = []
 
     def run_all(self) -> None:
@@ -145,14 +145,14 @@ class Reader:
         except pytest.skip.Exception as lack:
             self.lacking.append(lack)
             return None
-        bin = self.folder / f"bin of {block.needs}"
+        bin = self.directory / f"bin of {block.needs}"
         if not bin.exists():
             bin.mkdir()
             for name, words in (("python", ""), ("mcp-client", " -m mcp_client")):
                 (bin / name).write_text(f'#!/bin/sh\nexec "{python}"{words} "$@"\n')
                 (bin / name).chmod(0o755)
         path = os.pathsep.join([str(bin), str(python.parent), os.environ.get("PATH", "")])
-        mine = {"HOME": str(self.folder), "XDG_STATE_HOME": "", "XDG_DATA_HOME": ""}
+        mine = {"HOME": str(self.directory), "XDG_STATE_HOME": "", "XDG_DATA_HOME": ""}
         return mine | {"PATH": path, "PYTHONUTF8": "1", "PYTHONPATH": str(ROOT), **WITHOUT_KEYS}
 
     def run_python(self, where: str, block: Block, env: dict[str, str]) -> None:
@@ -168,14 +168,14 @@ class Reader:
 
     def run_console(self, where: str, block: Block, env: dict[str, str]) -> None:
         for line in re.split(r"^\$ ", block.code, flags=re.MULTILINE)[1:]:
-            command, shown = re.split(r"(?<!\\)\n", line, maxsplit=1)
+            command, displayed = re.split(r"(?<!\\)\n", line, maxsplit=1)
             done = self.done(["/bin/sh", "-c", command], env, stderr=subprocess.STDOUT)
-            assert_same(f"{where}: {command}", done.stdout, shown)
+            assert_same(f"{where}: {command}", done.stdout, displayed)
 
     def run_toml(self, where: str, block: Block, env: dict[str, str]) -> None:
         """A file, which is saved for the blocks below."""
         assert block.file, f"{where}: the first line does not name the file"
-        (self.folder / block.file).write_text(block.code)
+        (self.directory / block.file).write_text(block.code)
 
     def run_sh(self, where: str, block: Block, env: dict[str, str]) -> None:
         """The two commands of README, which ``.ci/run`` runs."""
@@ -187,7 +187,7 @@ class Reader:
     def done(self, words: list[str], env: dict[str, str], stderr: int) -> Any:
         return subprocess.run(
             words,
-            cwd=self.folder,
+            cwd=self.directory,
             env={**os.environ, **env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -207,11 +207,15 @@ def test_every_block_of_a_page_runs_and_prints_what_is_shown_below_it(
 
 
 def test_an_output_that_differs_from_the_one_shown_is_found() -> None:
-    for printed, shown in (("a\nb\n", "a\n"), ("ab\n", "a...c\n"), ("a\nb\nc\n", "a\n...\nd\n")):
+    for printed, displayed in (
+        ("a\nb\n", "a\n"),
+        ("ab\n", "a...c\n"),
+        ("a\nb\nc\n", "a\n...\nd\n"),
+    ):
         with pytest.raises(AssertionError):
-            assert_same("", printed, shown)
-    for printed, shown in (("ac\n", "a...c\n"), ("a\nb\nb\nd\n", "a\n...\nd\n"), ("", "")):
-        assert_same("", printed, shown)
+            assert_same("", printed, displayed)
+    for printed, displayed in (("ac\n", "a...c\n"), ("a\nb\nb\nd\n", "a\n...\nd\n"), ("", "")):
+        assert_same("", printed, displayed)
 
 
 def heading_ids(path: Path) -> set[str]:
@@ -306,8 +310,8 @@ EXAMPLES = sorted(
 
 def test_every_example_is_run_by_a_guide_or_a_test_and_is_short() -> None:
     tests = [ROOT / "tests/test_readme.py", *(ROOT / "tests/interop").glob("*.py")]
-    shown = [block.code for page in GUIDES for block in blocks(page.read_text(), "console")]
-    text = "".join([*shown, *(path.read_text() for path in tests)])
+    displayed = [block.code for page in GUIDES for block in blocks(page.read_text(), "console")]
+    text = "".join([*displayed, *(path.read_text() for path in tests)])
     assert [path.stem for path in EXAMPLES if not re.search(rf"\b{path.stem}\b", text)] == []
     for path in EXAMPLES:
         is_whole = path.name.startswith(("agent_", "bridge_")) or path.parent.name == "coming_from"
@@ -324,7 +328,7 @@ def test_every_example_is_run_by_a_guide_or_a_test_and_is_short() -> None:
 
 
 @pytest.mark.slow
-def test_approve_by_rules_asks_only_what_no_rule_and_no_answer_decides() -> None:
+def test_approve_by_rules_asks_only_what_no_rule_and_no_decision_decides() -> None:
     done = run(sys.executable, "examples/approval/approve_by_rules.py")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
@@ -415,15 +419,15 @@ def test_answer_questions_shows_what_is_asked_and_what_became_of_it() -> None:
     ]
 
 
-def test_sandboxed_server_reaches_one_folder_or_is_not_started() -> None:
+def test_sandboxed_server_reaches_one_directory_or_is_not_started() -> None:
     done = run(sys.executable, "examples/hosting/sandboxed_server.py")
     assert done.returncode == 0, done.stderr
     if "cannot start the server in a sandbox" in done.stdout:
         assert not NEEDS["bubblewrap"].is_there(), done.stdout
         return
-    *said, kept, elsewhere, secret = done.stdout.splitlines()
-    assert "cannot reach the network" in said
-    assert kept == "write notes/monday done"
+    *output, stored, elsewhere, secret = done.stdout.splitlines()
+    assert "cannot reach the network" in output
+    assert stored == "write notes/monday done"
     assert (elsewhere, secret) == ("write x refused", "read secret.txt refused")
 
 
@@ -442,7 +446,7 @@ async def test_approve_in_a_web_app_ends_the_call_of_a_browser_that_goes_away(at
     pytest.importorskip("starlette")
     example = runpy.run_path(str(ROOT / "examples/approval/approve_in_a_web_app.py"))
     app, queue = example["app"], example["queue"]
-    called, told, gone = anyio.Event(), anyio.Event(), anyio.Event()
+    called, notified, gone = anyio.Event(), anyio.Event(), anyio.Event()
     sent: list[Any] = []
 
     async def serve(message: dict[str, Any], send: Any) -> Any:
@@ -456,7 +460,7 @@ async def test_approve_in_a_web_app_ends_the_call_of_a_browser_that_goes_away(at
                 called.set()
                 await anyio.sleep_forever()
             case "notifications/cancelled":
-                told.set()
+                notified.set()
         return NotImplemented
 
     async def receive() -> dict[str, Any]:
@@ -482,7 +486,7 @@ async def test_approve_in_a_web_app_ends_the_call_of_a_browser_that_goes_away(at
                 gone.set()
             assert queue.pending == ()
             if at == "the call":
-                await told.wait()
+                await notified.wait()
     assert called.is_set() == (at == "the call")
     assert b"the browser went away" in sent[1]["body"]
 
@@ -513,12 +517,12 @@ ANSWERS = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])
-def test_an_agent_is_told_what_was_allowed_and_what_was_not(provider: str) -> None:
+def test_an_agent_is_informed_of_what_was_allowed_and_what_was_not(provider: str) -> None:
     done = run(sys.executable, f"examples/agents/agent_{provider}.py", **WITHOUT_KEYS)
     assert done.returncode == 0, done.stderr
-    told = done.stdout.replace("\\n", "\n").replace("\\'", "'")
-    for answer in ANSWERS:
-        assert answer in told
+    reported = done.stdout.replace("\\n", "\n").replace("\\'", "'")
+    for reply in ANSWERS:
+        assert reply in reported
     assert done.stdout.splitlines()[-1].startswith(("assistant - ", "model - "))
 
 
@@ -526,10 +530,10 @@ def test_an_agent_is_told_what_was_allowed_and_what_was_not(provider: str) -> No
 def test_agent_with_large_results_reads_little_of_500_tools_and_5_megabytes() -> None:
     done = run(sys.executable, "examples/agents/agent_with_large_results.py", **WITHOUT_KEYS)
     assert done.returncode == 0, done.stderr
-    before, now, answer = done.stdout.splitlines()
+    before, now, reply = done.stdout.splitlines()
     assert int(re.sub(r"\D", "", before)) > 5_000_000
     assert int(re.sub(r"\D", "", now)) < 10_000
-    assert answer == "The pressure in reactor 4 was high."
+    assert reply == "The pressure in reactor 4 was high."
 
 
 @pytest.mark.slow

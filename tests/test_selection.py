@@ -1,4 +1,4 @@
-"""``tests.support.selection`` loses no test, and leaves to CI what its docstring says."""
+"""``tests.support.selection`` loses no test, and leaves to CI what its docstring states."""
 
 from __future__ import annotations
 

@@ -97,14 +97,14 @@ def test_timeouts_and_limits_that_a_text_writes_with_numbers_alone_are_the_defau
     texts += [(path, text) for path, all_of in docstrings().items() for text in all_of]
     wrong, found = [], 0
     for path, text in texts:
-        for shown, kind, values in re.findall(
+        for displayed, kind, values in re.findall(
             r"((Timeouts|Limits)\(((?:\w+=\d[\d_]*(?:\.\d+)?(?:, )?)+)\))", text
         ):
             for name, value in re.findall(r"(\w+)=([\d_.]+)", values):
                 found += 1
                 default = getattr(DEFAULTS[kind], name)
                 if float(value) != default:
-                    wrong.append(f"{path} has {shown}, and the default of {name} is {default}")
+                    wrong.append(f"{path} has {displayed}, and the default of {name} is {default}")
     assert not wrong, wrong
     assert found >= 4
 

@@ -130,7 +130,7 @@ ALLOWED = {
 """Packages outside the standard library, and the files that may import them."""
 
 
-def test_each_outside_package_is_imported_only_where_the_design_says() -> None:
+def test_each_outside_package_is_imported_only_where_the_design_allows() -> None:
     wrong = []
     for path in FILES:
         where = path.relative_to(ROOT).as_posix()
@@ -381,10 +381,10 @@ def test_no_public_callable_has_more_than_eight_parameters_without_a_reason() ->
     found: dict[str, int] = {}
     for name, value in public_callables():
         try:
-            given = inspect.signature(value).parameters.values()
+            passed = inspect.signature(value).parameters.values()
         except (TypeError, ValueError):  # an alias of a type, or made in C
             continue
-        named = [one for one in given if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)]
+        named = [one for one in passed if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)]
         count = len([one for one in named if one.name != "self"])
         if count > MOST_OPTIONS:
             found[name] = count
@@ -487,7 +487,7 @@ def test_only_the_program_imports_the_room_of_the_shell() -> None:
     assert not wrong, wrong
 
 
-def test_every_module_says_what_it_is_for_and_what_it_offers() -> None:
+def test_every_module_states_what_it_is_for_and_what_it_offers() -> None:
     for path in FILES:
         name = ".".join(["mcp_client", *path.relative_to(ROOT).with_suffix("").parts])
         module = importlib.import_module(name.removesuffix(".__init__"))

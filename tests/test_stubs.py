@@ -296,7 +296,7 @@ class TestWhatIsWritten:
         assert generate(some) == text
 
     @pytest.mark.parametrize("levels", [5, 20, 200])
-    def test_says_where_a_schema_was_too_deep_or_too_long_and_says_any_there(
+    def test_names_where_a_schema_was_too_deep_or_too_long_and_writes_any_there(
         self, levels: int
     ) -> None:
         note = "# Any replaces a schema that is too deep or too long to be expressed here."
@@ -309,7 +309,7 @@ class TestWhatIsWritten:
         assert 'dict[str, list[Literal["end"]] | dict[str, Literal["end"]]]' in alone
         assert note not in alone
 
-    def test_of_a_long_line_of_references_is_no_exception(self) -> None:
+    def test_of_a_long_line_of_references_is_not_an_exception(self) -> None:
         defs: Any = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(5_000)}
         schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": defs}
         assert "x: Any = UNSET" in generate([tool("t", schema)])
@@ -332,10 +332,10 @@ class TestWhatIsWritten:
     @given(st.lists(tools(), min_size=20, max_size=20))
     @examples(20)
     def test_is_formatted_as_by_ruff(self, many: list[list[Tool]]) -> None:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as directory:
             for number, some in enumerate(many):
-                Path(folder, f"{number}.py").write_text(generate(some))
-            words = [sys.executable, "-m", "ruff", "format", "--isolated", "--diff", folder]
+                Path(directory, f"{number}.py").write_text(generate(some))
+            words = [sys.executable, "-m", "ruff", "format", "--isolated", "--diff", directory]
             done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
 

@@ -94,7 +94,7 @@ class TestTheFace:
         with pytest.raises(ConfigError, match="allow_all"):
             connect(scripted(), approval=True)  # type: ignore[arg-type]
 
-    def test_using_a_session_before_it_is_open_says_what_to_write(self) -> None:
+    def test_using_a_session_before_it_is_open_states_what_to_write(self) -> None:
         with pytest.raises(ConfigError, match=r"connect\(...\)\.open\(\)"):
             connect(scripted()).call_tool("echo")  # type: ignore[attr-defined]
 
@@ -241,7 +241,7 @@ class TestAHost:
             assert host.sessions["one"] is session
             assert session.call_tool("echo", {}).text == "{}"
 
-    def test_tells_of_servers_that_come_and_go(self) -> None:
+    def test_reports_servers_that_come_and_go(self) -> None:
         with sync.Host({}, approval=allow_all) as host, host.status_changes() as changes:
             assert host.add("one", scripted()).state == "connected"
             while (status := next(changes)).state != "connected":
@@ -330,7 +330,7 @@ class TestHooks:
             session.call_tool("echo", {})
             assert seen == [len(session.list_tools())]
 
-    def test_an_async_hook_that_blocks_on_a_session_is_told_so_at_once(self) -> None:
+    def test_an_async_hook_that_blocks_on_a_session_is_informed_at_once(self) -> None:
         raised: list[BaseException] = []
 
         async def approve(_: ToolCall) -> Allow:
@@ -344,7 +344,7 @@ class TestHooks:
             session.call_tool("echo", {})
         assert "event loop" in str(raised[0])
 
-    def test_a_plain_progress_callback_that_blocks_is_told_so_at_once(self) -> None:
+    def test_a_plain_progress_callback_that_blocks_is_informed_at_once(self) -> None:
         raised: list[BaseException] = []
 
         def progress(*_: Any) -> None:
@@ -450,8 +450,8 @@ def test_ctrl_c_as_soon_as_it_is_open_closes_it(face: str, monkeypatch: pytest.M
     opening = connect(memory) if face == "session" else sync.Host({"one": memory})
     run, interrupts = opening._run, iter([KeyboardInterrupt])
 
-    def run_and_interrupt(*given: Any) -> Any:
-        done = run(*given)
+    def run_and_interrupt(*arguments: Any) -> Any:
+        done = run(*arguments)
         for interrupt in interrupts:
             assert memory._open
             raise interrupt
@@ -465,7 +465,7 @@ def test_ctrl_c_as_soon_as_it_is_open_closes_it(face: str, monkeypatch: pytest.M
 
 class TestAProgram:
     @pytest.mark.slow
-    def test_ctrl_c_cancels_the_call_and_tells_the_server(self, tmp_path: Path) -> None:
+    def test_ctrl_c_cancels_the_call_and_notifies_the_server(self, tmp_path: Path) -> None:
         process = program(
             tmp_path,
             """

@@ -1,4 +1,4 @@
-"""``tests/README.md`` says where the tests of each module are, and what each helper is for."""
+"""``tests/README.md`` lists where the tests of each module are, and what each helper is for."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def files_in_table() -> set[str]:
     return {name for name, *_ in table("file | what it is") if not name.startswith("**")}
 
 
-def test_the_tests_of_each_module_have_its_name_or_stand_in_the_table() -> None:
+def test_the_tests_of_each_module_have_its_name_or_are_in_the_table() -> None:
     modules = {
         str(path.relative_to(PACKAGE).with_suffix(""))
         for path in PACKAGE.rglob("*.py")
@@ -59,7 +59,7 @@ def test_each_file_that_the_tables_name_exists() -> None:
     assert not {name for name in named if not (TESTS / name).exists()}
 
 
-def test_each_helper_says_what_it_is_and_those_for_all_stand_in_the_table() -> None:
+def test_each_helper_states_what_it_is_and_those_for_all_are_in_the_table() -> None:
     helpers = {
         path.relative_to(TESTS)
         for path in TESTS.rglob("*.py")
@@ -74,6 +74,10 @@ def test_each_helper_says_what_it_is_and_those_for_all_stand_in_the_table() -> N
 
 
 def test_each_directory_is_a_room_or_is_in_the_table() -> None:
-    folders = {path.name for path in TESTS.iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    directories = {
+        path.name for path in TESTS.iterdir() if path.is_dir() and any(path.glob("*.py"))
+    }
     rooms = {path.name for path in PACKAGE.iterdir()}
-    assert folders - rooms == {row[0].rstrip("/") for row in table("directory | what it is for")}
+    assert directories - rooms == {
+        row[0].rstrip("/") for row in table("directory | what it is for")
+    }

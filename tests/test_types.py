@@ -244,13 +244,13 @@ def test_every_example_passes_pyright(pyright: Callable[..., dict[str, Any]]) ->
     assert [one for one in about if not one.startswith(packages)] == []
 
 
-def _shown_programs(folder: Path) -> list[Path]:
+def _shown_programs(directory: Path) -> list[Path]:
     """The programs of README and of the guides, without those that need other packages, and
     without the scripts of code mode."""
     paths: list[Path] = []
     for page in TEXTS:
         for block in blocks(page.read_text(), "python"):
             if not block.needs and "(await weather." not in block.code:
-                paths.append(folder / f"program_{len(paths)}.py")
+                paths.append(directory / f"program_{len(paths)}.py")
                 paths[-1].write_text(block.code)
     return paths

@@ -1,4 +1,4 @@
-"""Arguments of the wrong type: one typed error that says what to give, never a TypeError."""
+"""Arguments of the wrong type: one typed error that names what to pass, never a TypeError."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ WRONG: Any = 5
         (lambda: generate(["x"]), "generate() was given a list with a str"),  # type: ignore[list-item]
     ],
 )
-def test_a_wrong_type_is_a_config_error_that_says_what_to_give(
+def test_a_wrong_type_is_a_config_error_that_states_what_to_give(
     make: Callable[[], object], text: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -79,7 +79,7 @@ def test_a_wrong_type_is_a_config_error_that_says_what_to_give(
         (lambda path: Recording(MemoryServer(_server), path), "Recording("),
     ],
 )
-def test_what_cannot_be_the_path_of_a_file_is_a_config_error_that_says_so(
+def test_what_cannot_be_the_path_of_a_file_is_a_config_error_that_names_the_cause(
     make: Callable[[Any], object], text: str, path: Any
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -167,7 +167,7 @@ async def test_a_host_is_asked_for_servers_and_tools_by_text() -> None:
                 await host.search_tools("echo", limit=wrong)
 
 
-async def test_async_with_a_connection_for_threads_says_use_with() -> None:
+async def test_async_with_a_connection_for_threads_leads_to_with_as_advice() -> None:
     connecting: Any = sync.connect(MemoryServer(_server), approval=allow_all)
     wanted = "of mcp_client.sync is not awaited: use 'with', or mcp_client.connect"
     with pytest.raises(ConfigError, match=wanted):

@@ -1,9 +1,9 @@
 """Tries to get out of the sandbox that scripts run in: code, by what it goes for.
 
 Each begins with a few constants: CANARY is a file with the secret in it, OUT a file that is not
-there yet, FOLDER the folder of both, VARIABLE a variable of the environment with the secret, PORT
-where somebody listens on this machine. ``files`` is the server, with the tools ``read``, which is
-allowed, and ``delete``, which is not.
+there yet, FOLDER the directory of both, VARIABLE a variable of the environment with the secret,
+PORT where a server listens on this machine. ``files`` is the server, with the tools ``read``,
+which is allowed, and ``delete``, which is not.
 """
 
 from __future__ import annotations

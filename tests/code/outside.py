@@ -1,6 +1,6 @@
-"""Runs tries of ``escapes`` in an ordinary Python, each in a process of its own, and tells which of
-them got out. Reads JSON, ``{"tries": {name: code}, "secret": ..., "out": ..., "canary": ...}``, and
-answers with ``{name: what got out}``.
+"""Runs tries of ``escapes`` in an ordinary Python, each in a process of its own, and reports which
+of them got out. Reads JSON, ``{"tries": {name: code}, "secret": ..., "out": ..., "canary": ...}``,
+and answers with ``{name: what got out}``.
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ def _outcome(code: str, asked: dict[str, Any]) -> str:
                 os._exit(0)
         os.waitpid(child, 0)
         printed.seek(0)
-        said = printed.read().decode("utf-8", "replace")
+        reported = printed.read().decode("utf-8", "replace")
     out = asked["out"]
     if os.path.lexists(out):
         os.rmdir(out) if os.path.isdir(out) and not os.path.islink(out) else os.unlink(out)
         return "a file"
     if not os.path.exists(asked["canary"]) or not os.path.getsize(asked["canary"]):
         return "the canary"
-    if SECRET in said:
+    if SECRET in reported:
         return "the secret"
     year = time.strftime("%Y")
     seconds = str(int(time.time()))[:6]
-    return "the clock" if year in said or re.search(rf"\b{seconds}", said) else ""
+    return "the clock" if year in reported or re.search(rf"\b{seconds}", reported) else ""
 
 
 if __name__ == "__main__":

@@ -93,15 +93,15 @@ async def test_the_last_expression_counts_as_output(value: str) -> None:
     assert found.output in found.text + "\n"
 
 
-async def test_a_value_that_stands_for_more_than_can_be_written_costs_the_host_nothing() -> None:
+async def test_a_value_that_represents_more_than_can_be_written_costs_the_host_nothing() -> None:
     bomb = "x = [0] * 10\nfor _ in range(9): x = [x] * 10\n"
     server = Server()
     async with opened(server) as session:
         with fail_after(60):
-            shown = await run(session, f"{bomb}x")
+            displayed = await run(session, f"{bomb}x")
             sent = await run(session, f"{bomb}await desk.result(result=x)")
-    assert shown.stop is not None
-    assert len(repr(shown)) < 1_000
+    assert displayed.stop is not None
+    assert len(repr(displayed)) < 1_000
     assert "ValueError: Nothing was sent. The arguments take more than" in sent.text
     assert server.ran == []
 

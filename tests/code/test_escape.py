@@ -77,7 +77,7 @@ class Gate:
 class World:
     """What a script would reach if it got out."""
 
-    folder: Path
+    directory: Path
     port: int
     met: list[Any]
     files: Files = field(default_factory=Files)
@@ -85,14 +85,14 @@ class World:
 
     @property
     def canary(self) -> Path:
-        return self.folder / "canary"
+        return self.directory / "canary"
 
     @property
     def out(self) -> Path:
-        return self.folder / "out"
+        return self.directory / "out"
 
     def code(self, tried: str) -> str:
-        places = {"CANARY": self.canary, "OUT": self.out, "FOLDER": self.folder}
+        places = {"CANARY": self.canary, "OUT": self.out, "FOLDER": self.directory}
         constants = [f"{name} = {str(place)!r}" for name, place in places.items()]
         constants += [f"VARIABLE = {VARIABLE!r}", f"PORT = {self.port}"]
         return "\n".join([*constants, tried])
@@ -107,16 +107,16 @@ class World:
 
     def check(self, found: ScriptResult) -> None:
         """Nothing got out, neither by the script's output nor by a call."""
-        said = [found.text, found.output, repr(found.value), str(found.error), str(found.stop)]
+        reported = [found.text, found.output, repr(found.value), str(found.error), str(found.stop)]
         sent = json.dumps(self.files.sent, default=repr)
-        for text in (*said, sent):
+        for text in (*reported, sent):
             assert SECRET not in text
-            assert time.strftime("%Y") not in text.replace(str(self.folder), "")
-            assert str(int(time.time()))[:6] not in text.replace(str(self.folder), "")
+            assert time.strftime("%Y") not in text.replace(str(self.directory), "")
+            assert str(int(time.time()))[:6] not in text.replace(str(self.directory), "")
             assert "mcp_client/" not in text
             assert "site-packages" not in text
         assert self.canary.read_text() == SECRET
-        assert sorted(os.listdir(self.folder)) == ["canary"]
+        assert sorted(os.listdir(self.directory)) == ["canary"]
         assert self.met == []
         assert os.environ[VARIABLE] == SECRET
         assert self.files.sent == [one for one in self.gate.asked if one[0] == "read"]
@@ -153,7 +153,7 @@ def world(
     port, met = listener
     met.clear()
     made = World(tmp_path / "world", port, met)
-    made.folder.mkdir()
+    made.directory.mkdir()
     made.canary.write_text(SECRET)
     monkeypatch.setenv(VARIABLE, SECRET)
     return made
@@ -182,7 +182,7 @@ def test_the_tries_get_out_of_an_ordinary_python(what: str, world: World) -> Non
         capture_output=True,
         timeout=120,
         text=True,
-        cwd=world.folder,
+        cwd=world.directory,
     )
     assert done.returncode == 0, done.stderr
     outcomes = json.loads(done.stdout)
@@ -302,6 +302,6 @@ async def test_the_code_that_is_shown_is_the_code_that_runs(world: World) -> Non
     tried = "await files.read(path=1)\r\n#\x0c\u2028await files.delete(path=2)\rawait files.read()"
     found = await world.run(tried)
     world.check(found)
-    (shown,) = world.gate.scripts
-    assert shown.split("\n")[-1] == "await files.read()"
+    (displayed,) = world.gate.scripts
+    assert displayed.split("\n")[-1] == "await files.read()"
     assert [name for name, _ in world.gate.asked] == ["read", "read"]

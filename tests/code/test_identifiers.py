@@ -20,12 +20,12 @@ NAMES = st.one_of(st.text(max_size=80), st.from_regex(r"[a-z_\-]{1,6}(_[0-9a-f]{
 def test_two_names_are_never_spelled_alike_and_each_is_an_identifier(one: str, other: str) -> None:
     for spelling in (spell, spell_server):
         for name in (one, other):
-            said = spelling(name)
-            assert said.isascii()
-            assert said.isidentifier()
-            assert not keyword.iskeyword(said)
-            assert not said.startswith("_")
-            assert len(said) <= 64
+            reported = spelling(name)
+            assert reported.isascii()
+            assert reported.isidentifier()
+            assert not keyword.iskeyword(reported)
+            assert not reported.startswith("_")
+            assert len(reported) <= 64
         assert (spelling(one) == spelling(other)) is (one == other)
 
 
@@ -64,13 +64,13 @@ def test_of_two_tools_that_a_server_made_to_be_spelled_alike_the_first_is_called
     bindings = Bindings(tools)
     (server,) = bindings.servers
     assert bindings.find(server, spell(names[1])) is tools[0]
-    (said,) = bindings.left_out
-    assert names[1] in said
+    (reported,) = bindings.left_out
+    assert names[1] in reported
 
 
-def test_arguments_that_are_no_identifiers_are_given_as_they_are_spelled() -> None:
+def test_arguments_that_are_not_identifiers_are_given_as_they_are_spelled() -> None:
     schema = {"type": "object", "properties": {"if-match": {}, "title": {}}}
     tool = tool_of(schema, "save")
-    given = {spell("if-match"): 1, "title": 2, "more": 3}
-    assert arguments_of(tool, given) == {"if-match": 1, "title": 2, "more": 3}
+    passed = {spell("if-match"): 1, "title": 2, "more": 3}
+    assert arguments_of(tool, passed) == {"if-match": 1, "title": 2, "more": 3}
     assert arguments_of(tool_of({"type": "object", "properties": 5}, "x"), {"a": 1}) == {"a": 1}

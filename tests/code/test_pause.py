@@ -52,7 +52,7 @@ DONE = "begin\nthe disk is full\n['a', 'b']\n1"
 
 
 class World:
-    """A server, a state, and a queue whose questions nobody waits for: those about ``echo``."""
+    """A server, a state, and a queue whose questions no one waits for: those about ``echo``."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.server = Server()
@@ -74,8 +74,8 @@ class World:
             f"{name} {arguments.get('text', '')}".strip() for name, arguments in self.server.ran
         )
 
-    def decide(self, tickets: tuple[str, ...], answer: Allow | Deny | None = None) -> None:
-        self.queue.decide(tickets, answer or Allow(), by="ana")
+    def decide(self, tickets: tuple[str, ...], decision: Allow | Deny | None = None) -> None:
+        self.queue.decide(tickets, decision or Allow(), by="ana")
 
 
 @pytest.fixture(params=["memory", "folder"])
@@ -90,8 +90,8 @@ def here() -> World:
     return World(lambda: state)
 
 
-def without_head(said: str) -> str:
-    return said.removeprefix(HEAD)
+def without_head(reply: str) -> str:
+    return reply.removeprefix(HEAD)
 
 
 async def paused(world: World, code: str, provider: Provider = CHAT, **options: Any) -> CallPending:
@@ -106,8 +106,8 @@ async def paused(world: World, code: str, provider: Provider = CHAT, **options: 
 async def resumed(world: World, paused: Any, provider: Provider = CHAT, **options: Any) -> str:
     async with world.opened() as session:
         kit = provider.toolset(await session.list_tools(), code=True)
-        ((_, said),) = provider.replies(await kit.resume(session, paused, **options))
-    return without_head(said)
+        ((_, reply),) = provider.replies(await kit.resume(session, paused, **options))
+    return without_head(reply)
 
 
 @every_provider
@@ -179,7 +179,7 @@ async def test_every_further_call_is_asked_about_in_turn(here: World) -> None:
     assert await resumed(here, pending.paused) == "a\nb\na"
 
 
-async def test_a_yes_for_the_script_holds_after_it_went_on(here: World) -> None:
+async def test_an_approval_for_the_script_holds_after_it_went_on(here: World) -> None:
     code = "for word in ('a', 'b', 'c'):\n    print(await desk.echo(text=word))"
     pending = await paused(here, code)
     here.decide(pending.tickets, Allow(remember="script"))
@@ -187,7 +187,7 @@ async def test_a_yes_for_the_script_holds_after_it_went_on(here: World) -> None:
 
 
 @pytest.mark.parametrize("provider", [CHAT, GEMINI], ids=lambda one: str(one.name))
-async def test_a_yes_for_a_script_and_its_key_are_for_no_other_code(
+async def test_an_approval_for_a_script_and_its_key_are_for_no_other_code(
     world: World, provider: Provider
 ) -> None:
     """The prefix repeats and so do the provider's ids, or it has none."""
@@ -197,18 +197,18 @@ async def test_a_yes_for_a_script_and_its_key_are_for_no_other_code(
         async with world.opened() as session:
             kit = provider.toolset(await session.list_tools(), code=True)
             made = await kit.run(session, response, idempotency_prefix="talk")
-        ((_, said),) = provider.replies(made)
-        return without_head(said)
+        ((_, reply),) = provider.replies(made)
+        return without_head(reply)
 
-    shown, other = "await desk.echo(text='a')", "await desk.echo(text='all of it')"
+    displayed, other = "await desk.echo(text='a')", "await desk.echo(text='all of it')"
     with pytest.raises(CallPending) as caught:
-        await run(shown)
+        await run(displayed)
     world.decide(caught.value.tickets, Allow(remember="script"))
-    for code in (other, f"{shown}\n", other):
+    for code in (other, f"{displayed}\n", other):
         assert "was used for another call" in await run(code)
     assert world.ran == []
     assert await resumed(world, caught.value.paused, provider) == "a"
-    assert await run(shown) == "a"
+    assert await run(displayed) == "a"
     assert "was used for another call" in await run(other)
     assert world.ran == ["echo a"]
     assert not world.queue.pending
@@ -246,7 +246,7 @@ print(await desk.echo(text="a"))
 
 @pytest.mark.parametrize("why", ["unreachable", "full", "too large"])
 @pytest.mark.parametrize("pays", [True, False])
-async def test_a_pause_that_cannot_be_stored_says_what_ran(
+async def test_a_pause_that_cannot_be_stored_states_what_ran(
     why: str, pays: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = Unreachable()
@@ -259,13 +259,13 @@ async def test_a_pause_that_cannot_be_stored_says_what_ran(
     async with world.opened() as session:
         kit = CHAT.toolset(await session.list_tools(), code=True)
         code = PAY if pays else PAY.splitlines()[1]
-        ((_, said),) = CHAT.replies(
+        ((_, reply),) = CHAT.replies(
             await kit.run(session, CHAT.response([("1", "run_code", {"code": code})]))
         )
-    assert "waits for a person's approval" in said
-    assert "Nothing was sent" not in said
-    assert "do not run the script again" in said
-    assert ("before: result." in said, "paid 1 EUR" in said) == (pays, pays)
+    assert "waits for a person's approval" in reply
+    assert "Nothing was sent" not in reply
+    assert "do not run the script again" in reply
+    assert ("before: result." in reply, "paid 1 EUR" in reply) == (pays, pays)
     assert world.ran == (["result"] if pays else [])
 
 
@@ -286,9 +286,9 @@ async def test_results_beyond_what_a_pause_may_hold_are_not_held(
         assert held == [None] * 9
         kit = CHAT.toolset(await session.list_tools(), code=True)
         response = CHAT.response([("1", "run_code", {"code": code})])
-        ((_, said),) = CHAT.replies(await kit.run(session, response))
-    assert "before: result (9 times). They stay done: do not run the script again" in said
-    assert "3000" in said
+        ((_, reply),) = CHAT.replies(await kit.run(session, response))
+    assert "before: result (9 times). They stay done: do not run the script again" in reply
+    assert "3000" in reply
 
 
 @pytest.mark.parametrize("left", range(8))
@@ -299,43 +299,45 @@ async def test_where_the_state_is_gone_when_a_script_goes_on_nothing_is_run_twic
     world = World(lambda: state)
     pending = await paused(world, PAY)
     world.decide(pending.tickets)
-    said = ""
+    reply = ""
     async with world.opened() as session:
         kit = CHAT.toolset(await session.list_tools(), code=True)
         state.left = left
         with suppress(StateError):  # which is retryable
-            ((_, said),) = CHAT.replies(await kit.resume(session, pending.paused))
+            ((_, reply),) = CHAT.replies(await kit.resume(session, pending.paused))
         state.left = 1_000_000
         if left < 3:  # the record, the claim, the record again
-            assert not said
-        assert "Nothing was sent" not in said
+            assert not reply
+        assert "Nothing was sent" not in reply
         ((_, again),) = CHAT.replies(await kit.resume(session, pending.paused))
     assert world.ran.count("result") == 1
     assert world.ran.count("echo a") <= 1
     assert "paid 1 EUR" in again
-    assert not said or again == said
+    assert not reply or again == reply
 
 
 @pytest.mark.parametrize("name", ["run_code", "result"])
-async def test_of_an_attempt_under_a_key_nothing_is_said_of_earlier_ones(name: str) -> None:
+async def test_of_an_attempt_under_a_key_nothing_is_reported_of_earlier_ones(name: str) -> None:
     state = Unreachable()
     world = World(lambda: state)
     result = {"result": {"content": [{"type": "text", "text": "1 EUR"}]}}
-    given = {"code": PAY.splitlines()[0]} if name == "run_code" else result
+    passed = {"code": PAY.splitlines()[0]} if name == "run_code" else result
     async with world.opened() as session:
         kit = CHAT.toolset(await session.list_tools(), code=name == "run_code")
-        shown = next(
+        displayed = next(
             one for one in (name, f"desk__{name}") if one == "run_code" or one in kit.names
         )
-        response = CHAT.response([("1", shown, given)])
+        response = CHAT.response([("1", displayed, passed)])
         await kit.run(session, response, idempotency_prefix="p")
         state.left = 0
-        ((_, said),) = CHAT.replies(await kit.run(session, response, idempotency_prefix="p"))
-    assert said.startswith("This attempt of the call sent nothing, but an earlier one may have run")
+        ((_, reply),) = CHAT.replies(await kit.run(session, response, idempotency_prefix="p"))
+    assert reply.startswith(
+        "This attempt of the call sent nothing, but an earlier one may have run"
+    )
     assert world.ran == ["result"]
 
 
-async def test_branches_are_told_in_the_order_in_which_they_were_before(world: World) -> None:
+async def test_branches_are_reported_in_the_order_in_which_they_were_before(world: World) -> None:
     """The second call of each branch has its number by which first call ended first."""
     code = (
         "import asyncio\n"
@@ -361,8 +363,8 @@ async def test_branches_are_told_in_the_order_in_which_they_were_before(world: W
     pending = caught.value
     assert len(pending.tickets) == 3
     world.decide(pending.tickets)
-    said = await resumed(world, pending.paused)
-    assert said == '["a", "b", "c"]'
+    reply = await resumed(world, pending.paused)
+    assert reply == '["a", "b", "c"]'
     assert len(world.server.ran) == 6
 
 
@@ -375,8 +377,8 @@ async def test_random_numbers_are_the_same_where_it_goes_on_and_others_in_anothe
     texts = [call.arguments["text"] for call in calls]
     assert len(set(texts)) == 2
     here.decide((*first.tickets, *second.tickets))
-    said = [await resumed(here, one.paused) for one in (first, second)]
-    assert sorted(said) == sorted(texts)
+    reply = [await resumed(here, one.paused) for one in (first, second)]
+    assert sorted(reply) == sorted(texts)
 
 
 async def test_another_contexts_text_is_refused(here: World) -> None:
@@ -443,15 +445,15 @@ async def test_a_kit_without_code_mode_cannot_go_on_with_a_script(here: World) -
 async def test_two_that_go_on_at_once_execute_nothing_twice(world: World) -> None:
     pending = await paused(world, SCRIPT)
     world.decide(pending.tickets)
-    said: list[str] = []
+    reply: list[str] = []
 
     async def one() -> None:
-        said.append(await resumed(world, pending.paused))
+        reply.append(await resumed(world, pending.paused))
 
     async with anyio.create_task_group() as group:
         group.start_soon(one)
         group.start_soon(one)
-    assert said == [DONE, DONE]
+    assert reply == [DONE, DONE]
     assert world.ran == ["echo a", "echo b", "fail", "result"]
 
 
@@ -470,9 +472,9 @@ async def test_a_run_that_is_cancelled_when_it_went_on_repeats_no_call(world: Wo
     world.server.go_on.set()
     async with world.opened(approval=free) as session:
         kit = CHAT.toolset(await session.list_tools(), code=True)
-        ((_, said),) = CHAT.replies(await kit.resume(session, pending.paused))
+        ((_, reply),) = CHAT.replies(await kit.resume(session, pending.paused))
     assert world.ran == ["echo a", "echo b", "fail", "result", "wait"]
-    assert re.search("OSError: .*It may have run", said)
+    assert re.search("OSError: .*It may have run", reply)
 
 
 def test_a_script_goes_on_in_threads_too() -> None:
@@ -486,8 +488,8 @@ def test_a_script_goes_on_in_threads_too() -> None:
         with pytest.raises(CallPending) as caught:
             kit.run(session, ANTHROPIC.response([("1", "run_code", {"code": SCRIPT})]))
         queue.decide(caught.value.tickets, Allow(), by="ana")
-        ((_, said),) = ANTHROPIC.replies(kit.resume(session, caught.value.paused))
-    assert without_head(said) == DONE
+        ((_, reply),) = ANTHROPIC.replies(kit.resume(session, caught.value.paused))
+    assert without_head(reply) == DONE
     assert len(server.ran) == 4
 
 
@@ -499,7 +501,7 @@ async def test_beside_a_script_that_waits_other_calls_are_answered_once(here: Wo
         with pytest.raises(CallPending) as caught:
             await kit.run(session, GEMINI.response(wanted))
         here.decide(caught.value.tickets)
-        said = GEMINI.replies(await kit.resume(session, caught.value.paused))
-    assert without_head(said[0][1]) == DONE
-    assert said[1][1].endswith("the disk is full")
+        reply = GEMINI.replies(await kit.resume(session, caught.value.paused))
+    assert without_head(reply[0][1]) == DONE
+    assert reply[1][1].endswith("the disk is full")
     assert here.ran == ["echo a", "echo b", "fail", "fail", "result"]

@@ -49,9 +49,9 @@ def until(condition: Callable[[], Any]) -> Any:
 
 
 @contextmanager
-def agent(folder: Path, wait: str) -> Iterator[subprocess.Popen[str]]:
+def agent(directory: Path, wait: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-c", AGENT, str(folder), wait],
+        [sys.executable, "-c", AGENT, str(directory), wait],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -65,28 +65,28 @@ def agent(folder: Path, wait: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[tuple[sync.Session, ApprovalQueue]]:
-    state = FileState(folder / "state")
+def opened(directory: Path) -> Iterator[tuple[sync.Session, ApprovalQueue]]:
+    state = FileState(directory / "state")
     queue = ApprovalQueue(decisions=state.decisions, wait=0)
     rules = Rules([Rule("allow", tool="length", origin="code")], ask=queue)
-    server = scripted("--calls", str(folder / "calls"))
+    server = scripted("--calls", str(directory / "calls"))
     with sync.connect(server, name="talk", approval=rules, state=state) as session:
         yield session, queue
 
 
-def calls(folder: Path) -> list[Any]:
-    return [json.loads(line) for line in (folder / "calls").read_text().splitlines()]
+def calls(directory: Path) -> list[Any]:
+    return [json.loads(line) for line in (directory / "calls").read_text().splitlines()]
 
 
 BOTH = [["length", {"text": "four"}], ["echo", {"text": "granted"}]]
 
 
-def check(folder: Path, messages: Any) -> None:
-    ((_, said),) = CHAT.replies(messages)
-    lines = said.splitlines()[1:]
+def check(directory: Path, messages: Any) -> None:
+    ((_, reported),) = CHAT.replies(messages)
+    lines = reported.splitlines()[1:]
     assert lines[0] == "4"
     assert "granted" in lines[1]
-    assert calls(folder) == BOTH
+    assert calls(directory) == BOTH
 
 
 def interpreters(process: int) -> list[Path]:

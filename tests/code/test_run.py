@@ -1,4 +1,4 @@
-"""A script's calls: each goes through the gate, and what it leads to is what Python would say."""
+"""A script's calls: each goes through the gate, and errors are as in Python."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ async def test_calls_side_by_side_are_asked_about_and_made_side_by_side() -> Non
     code = "import asyncio\nawait asyncio.gather(*[desk.wait(n=n) for n in range(3)])"
     async with opened(server, approval=hook) as session, create_task_group() as group:
 
-        async def answer() -> None:
+        async def respond() -> None:
             await server.all_wait.wait()
             server.go_on.set()
 
-        group.start_soon(answer)
+        group.start_soon(respond)
         with fail_after(60):
             found = await run(session, code)
     assert found.value == ["waited 0", "waited 1", "waited 2"]
@@ -174,7 +174,7 @@ async def test_an_exception_ends_the_script_with_its_traceback_and_no_frame_of_o
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "expected"),
     [
         ("nothing", "NameError: name 'nothing' is not defined"),
         ("await nothing()", "NameError: name 'nothing' is not defined"),
@@ -184,11 +184,13 @@ async def test_an_exception_ends_the_script_with_its_traceback_and_no_frame_of_o
         ("import subprocess", "ModuleNotFoundError"),
     ],
 )
-async def test_what_does_not_exist_is_said_as_python_says_it(code: str, said: str) -> None:
+async def test_what_does_not_exist_is_reported_as_python_reports_it(
+    code: str, expected: str
+) -> None:
     server = Server()
     async with opened(server) as session:
         found = await run(session, code)
-    assert said in found.text
+    assert expected in found.text
     assert found.error is not None
     assert server.ran == []
 
@@ -266,7 +268,7 @@ async def test_a_rule_that_names_no_origin_allows_no_script() -> None:
         assert ("no rule" in found.text) is (ran == 0)
 
 
-async def test_a_script_that_is_no_unicode_is_run_as_it_is_shown() -> None:
+async def test_a_script_that_is_not_unicode_is_run_as_it_is_shown() -> None:
     asked: list[ToolCall] = []
 
     async def hook(call: ToolCall) -> Allow:
@@ -458,7 +460,7 @@ def test_the_names_of_members_count_and_so_do_levels() -> None:
 
 
 def test_arguments_of_a_script_have_lists_for_tuples_and_are_bounded_in_all() -> None:
-    given = parsed_arguments({"a": {"b": (1, ("c",))}, "d": {2}})
-    assert given == {"a": {"b": [1, ["c"]]}, "d": {2}}
+    passed = parsed_arguments({"a": {"b": (1, ("c",))}, "d": {2}})
+    assert passed == {"a": {"b": [1, ["c"]]}, "d": {2}}
     with pytest.raises(InvalidArguments, match="4,000,000 characters"):
         parsed_arguments({"a": {"b": "x" * 4_000_000}})

@@ -1,4 +1,4 @@
-"""A signature says how a script calls a tool, and holds nothing of a server's that is code."""
+"""A signature shows how a script calls a tool, and contains no code of a server."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class weather:
         ({"type": "object", "properties": 7}, "get_weather()"),
     ],
 )
-def test_what_a_schema_says_and_does_not_say(schema: Any, written: str) -> None:
+def test_what_a_schema_allows_and_does_not_allow(schema: Any, written: str) -> None:
     text = signature_of(tool_of(inputSchema=schema))
     assert written in text
     assert is_data(text)
@@ -173,9 +173,9 @@ schemas = st.fixed_dictionaries(
 @pytest.mark.slow
 @given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=60), schemas, schemas)
 def test_whatever_a_server_lists_is_data(
-    name: str, server: str, said: str, takes: Any, gives: Any
+    name: str, server: str, expected: str, takes: Any, gives: Any
 ) -> None:
-    tool = tool_of(name, server, description=said, inputSchema=takes, outputSchema=gives)
+    tool = tool_of(name, server, description=expected, inputSchema=takes, outputSchema=gives)
     assert is_data(signature_of(tool))
 
 

@@ -40,7 +40,7 @@ def test_a_model_is_shown_three_tools_whatever_there_are(provider: Provider, str
 
 
 @every_provider
-async def test_a_search_and_a_description_say_how_a_tool_is_called(provider: Provider) -> None:
+async def test_a_search_and_a_description_state_how_a_tool_is_called(provider: Provider) -> None:
     kit = provider.toolset(TOOLS, code=True)
     wanted: list[Wanted] = [
         ("1", "search_tools", {"query": "calendar appointment"}),
@@ -57,7 +57,7 @@ async def test_a_search_and_a_description_say_how_a_tool_is_called(provider: Pro
 
 
 @every_provider
-async def test_a_script_is_run_and_its_output_is_the_answer(provider: Provider) -> None:
+async def test_a_script_is_run_and_its_output_is_the_response(provider: Provider) -> None:
     server = Server()
     async with opened(server) as session:
         kit = provider.toolset(await session.list_tools(), code=True)
@@ -82,20 +82,20 @@ async def test_a_tool_that_is_always_shown_is_called_as_any_other_and_others_are
         kit = CHAT.toolset(await session.list_tools(), code=True, always=["ec*"])
         assert [one["name"] for one in CHAT.declarations(kit)] == [*OWN, "echo"]
         wanted: list[Wanted] = [("1", "echo", {"text": "x"}), ("2", "fail", {})]
-        said = CHAT.replies(await kit.run(session, CHAT.response(wanted)))
-    assert said[0][1].endswith("x")
-    assert "Unknown tool 'fail'. Call tools within run_code" in said[1][1]
+        reply = CHAT.replies(await kit.run(session, CHAT.response(wanted)))
+    assert reply[0][1].endswith("x")
+    assert "Unknown tool 'fail'. Call tools within run_code" in reply[1][1]
     assert server.ran == [("echo", {"text": "x"})]
 
 
-async def test_a_large_output_is_kept_to_be_read() -> None:
+async def test_a_large_output_is_stored_to_be_read() -> None:
     async with opened(Server()) as session:
         kit = CHAT.toolset(await session.list_tools(), code=True, large_results="keep")
         assert [one["name"] for one in CHAT.declarations(kit)] == [*OWN, "read_result"]
         response = scripts(CHAT, "print('a' * 3000 + 'needle')")
-        ((_, said),) = CHAT.raw_replies(await kit.run(session, response, max_chars=1_000))
-        assert "read_result" in said
-        assert len(said) < 2_000
+        ((_, reply),) = CHAT.raw_replies(await kit.run(session, response, max_chars=1_000))
+        assert "read_result" in reply
+        assert len(reply) < 2_000
 
 
 async def test_the_tools_of_a_host_are_called_by_server() -> None:
@@ -111,23 +111,23 @@ async def test_the_tools_of_a_host_are_called_by_server() -> None:
         assert "class one:" in found
         other = next(w.rstrip(":") for w in found.split() if w.startswith("the_other_"))
         code = f"print(await one.echo(text='a'))\nprint(await {other}.echo(text='b'))"
-        ((_, said),) = CHAT.replies(await kit.run(host, scripts(CHAT, code)))
-    assert said.endswith("a\nb")
+        ((_, reply),) = CHAT.replies(await kit.run(host, scripts(CHAT, code)))
+    assert reply.endswith("a\nb")
     assert (first.ran, second.ran) == ([("echo", {"text": "a"})], [("echo", {"text": "b"})])
 
 
 def test_scripts_are_run_in_threads_too() -> None:
     with sync.connect(MemoryServer(Server()), name="desk", approval=allow_all) as session:
         kit = CHAT.toolset(session.list_tools(), code=True)
-        ((_, said),) = CHAT.replies(kit.run(session, scripts(CHAT, "await desk.echo(text='x')")))
-    assert said.endswith("x")
+        ((_, reply),) = CHAT.replies(kit.run(session, scripts(CHAT, "await desk.echo(text='x')")))
+    assert reply.endswith("x")
 
 
 async def test_too_many_scripts_of_one_response_are_not_run() -> None:
     async with opened(Server()) as session:
         kit = CHAT.toolset(await session.list_tools(), code=True)
-        said = CHAT.replies(await kit.run(session, scripts(CHAT, *["1"] * 10)))
-    assert [text.startswith("Nothing was run. At most 8") for _, text in said] == (
+        reply = CHAT.replies(await kit.run(session, scripts(CHAT, *["1"] * 10)))
+    assert [text.startswith("Nothing was run. At most 8") for _, text in reply] == (
         [False] * 8 + [True] * 2
     )
 
@@ -162,7 +162,7 @@ def test_a_program_that_runs_no_script_loads_nothing_of_it() -> None:
         "    session.call_tool('a')\n"
         "print([m for m in sys.modules if m.startswith(('mcp_client.code', 'pydantic_monty'))])\n"
     )
-    said = subprocess.run(
+    reply = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
-    assert said.stdout == "[]\n"
+    assert reply.stdout == "[]\n"

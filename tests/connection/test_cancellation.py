@@ -67,7 +67,7 @@ async def _cancelled(session: Session, error: type[Exception], when: anyio.Event
 
 
 @EACH_ERA
-async def test_cancelling_a_call_under_way_tells_the_server_why(revision: str) -> None:
+async def test_cancelling_a_call_under_way_sends_the_reason_to_the_server(revision: str) -> None:
     server = Slow(revision)
     async with connect(MemoryServer(server), name="desk", approval=allow_all) as session:
         await session.list_tools()
@@ -224,7 +224,7 @@ def test_a_token_may_be_cancelled_after_the_event_loop_has_ended(backend: str) -
     assert token.cancelled
 
 
-async def test_what_is_no_token_is_refused_by_name() -> None:
+async def test_what_is_not_a_token_is_refused_by_name() -> None:
     async with connect(MemoryServer(Slow(LATEST)), approval=allow_all) as session:
         with pytest.raises(ConfigError, match="cancel="):
             await session.call_tool("ask", cancel=anyio.CancelScope())  # type: ignore[arg-type]
@@ -289,7 +289,7 @@ async def test_trio_starts_it_in_a_nursery(anyio_backend: str) -> None:
         assert session.stats.requests >= 2
 
 
-async def test_a_call_cancelled_as_its_answer_comes_ends_one_way_or_the_other() -> None:
+async def test_a_call_cancelled_as_its_response_comes_ends_one_way_or_the_other() -> None:
     outcomes: set[str] = set()
     server = Slow(LATEST)
     async with connect(MemoryServer(server), approval=allow_all) as session:

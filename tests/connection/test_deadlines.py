@@ -1,4 +1,4 @@
-"""The clocks of one request: when they run, when they stand still, and for how long at most."""
+"""The clocks of one request: when they run, when they stop, and for how long at most."""
 
 from __future__ import annotations
 

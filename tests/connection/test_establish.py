@@ -1,4 +1,4 @@
-"""What a connection that is not made says, and what is remembered of one that was."""
+"""The error of a connection that is not made, and what is remembered of one that was."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_only_so_many_servers_are_remembered_to_want_initialize() -> None:
     assert list(establish._wants_initialize) == list(range(44, 299))
 
 
-async def test_a_process_that_is_killed_before_it_answers_is_told_by_its_signal() -> None:
+async def test_a_process_that_is_killed_before_it_answers_is_reported_by_its_signal() -> None:
     code = "import os; input(); os.kill(os.getpid(), 9)"
     with pytest.raises(ConnectError, match="was ended by signal 9 before") as caught:
         await connect(StdioServer(sys.executable, ["-S", "-c", code]))

@@ -38,7 +38,7 @@ EVERY = 30.0
 
 
 class Server:
-    """Answers signs of life until told not to, and counts connections."""
+    """Answers signs of life until a test stops it, and counts connections."""
 
     def __init__(self, era: str = "2025-11-25") -> None:
         self.era = era
@@ -47,7 +47,7 @@ class Server:
         self.deaf = False
         self.refuses = False
         self.ping_error = False
-        self.heard = anyio.Event()
+        self.received = anyio.Event()
 
     async def __call__(self, message: dict[str, Any]) -> Any:
         match message["method"]:
@@ -75,7 +75,7 @@ class Server:
             case "tools/call" if message["params"]["name"] == "a":
                 return text("done")
             case "tools/call":
-                self.heard.set()
+                self.received.set()
                 await anyio.sleep_forever()
         return NotImplemented
 
@@ -154,7 +154,7 @@ async def test_a_missed_one_is_logged_ends_the_calls_and_connects_again(
             lost.append(caught.value)
 
         tasks.start_soon(hang)
-        await server.heard.wait()
+        await server.received.wait()
         server.asked.clear()
         server.deaf = True
         await calm()
@@ -188,7 +188,7 @@ async def test_an_error_is_a_sign_of_life(clock: Clock) -> None:
         assert session.generation == 1
 
 
-async def test_a_connection_that_ended_is_made_again_although_nobody_calls(clock: Clock) -> None:
+async def test_a_connection_that_ended_is_made_again_although_no_one_calls(clock: Clock) -> None:
     server = Server()
     transport = MemoryServer(server)
     timeouts = pinged()
@@ -233,7 +233,7 @@ async def test_closing_ends_it_while_a_sign_of_life_is_awaited(clock: Clock) -> 
 
 
 @pytest.mark.parametrize(
-    ("said", "is_a_sign"),
+    ("expected", "is_a_sign"),
     [
         (None, True),
         (ServerError("what is a ping?"), True),
@@ -242,15 +242,15 @@ async def test_closing_ends_it_while_a_sign_of_life_is_awaited(clock: Clock) -> 
         (ConnectionLost("it went away"), False),
         (NotSent("it could not be written"), False),
     ],
-    ids=lambda given: type(given).__name__,
+    ids=lambda arguments: type(arguments).__name__,
 )
-async def test_any_answer_is_a_sign_of_life_and_none_is_not(
-    said: McpError | None, is_a_sign: bool
+async def test_any_response_is_a_sign_of_life_and_none_is_not(
+    expected: McpError | None, is_a_sign: bool
 ) -> None:
     class Rpc:
-        async def request(self, *given: Any) -> None:
-            if said is not None:
-                raise said
+        async def request(self, *arguments: Any) -> None:
+            if expected is not None:
+                raise expected
 
     assert await _answers(cast(Any, Rpc())) is is_a_sign
 
@@ -262,7 +262,7 @@ async def test_where_a_login_is_needed_no_more_signs_are_asked_for(
     async with session_of(server) as session:
         rpc = session._connection.rpc
 
-        async def refused(method: str, *given: Any) -> None:
+        async def refused(method: str, *arguments: Any) -> None:
             asked.append(method)
             raise AuthError("log in")
 
@@ -318,7 +318,7 @@ async def test_a_host_connects_again_too(clock: Clock) -> None:
 
 
 class _Hanging(Handshake):
-    """Sees pings and, once told, does not answer them."""
+    """Sees pings and, once a test sets it, does not answer them."""
 
     deaf = False
 

@@ -114,16 +114,17 @@ async def test_what_went_wrong_is_an_attribute(reader: Reader, then: str, kind: 
 
 
 @pytest.mark.parametrize(
-    ("code", "told"), [(-32050, "-32050"), (-32602, "-32602"), (7, "_OTHER"), (-(2**60), "_OTHER")]
+    ("code", "expected"),
+    [(-32050, "-32050"), (-32602, "-32602"), (7, "_OTHER"), (-(2**60), "_OTHER")],
 )
 async def test_a_server_cannot_make_a_time_series_for_each_code(
-    reader: Reader, code: int, told: str
+    reader: Reader, code: int, expected: str
 ) -> None:
     async with connect(MemoryServer(Server(code)), approval=allow_all) as session:
         with pytest.raises(ServerError):
             await session.call_tool("do", {"then": "error"})
     (call,) = reader.calls()
-    assert (call["error.type"], call["rpc.response.status_code"]) == (told, told)
+    assert (call["error.type"], call["rpc.response.status_code"]) == (expected, expected)
 
 
 async def test_the_time_that_approval_takes_is_not_measured(reader: Reader) -> None:
@@ -143,7 +144,7 @@ async def test_a_session_is_measured_once_when_it_is_closed(reader: Reader) -> N
     assert point.count == 1
 
 
-async def test_a_session_that_lost_its_server_says_so(reader: Reader) -> None:
+async def test_a_session_that_lost_its_server_reports_it(reader: Reader) -> None:
     async with connect(MemoryServer(Server())) as session:
         await session._transport.aclose()
     (point,) = reader.points(SESSION)

@@ -301,16 +301,16 @@ HTTP = [
 ]
 
 
-def _answer_to(answers: Answers, counts: dict[str, int], method: str, message: Any) -> Any:
+def _response_to(answers: Answers, counts: dict[str, int], method: str, message: Any) -> Any:
     found = answers.get(method)
     if found is None:
         return UNKNOWN
     number = counts[method] = counts.get(method, 0) + 1
-    answer = found[min(number, len(found)) - 1]
-    if isinstance(answer, Only):
+    response = found[min(number, len(found)) - 1]
+    if isinstance(response, Only):
         wanted = message["params"]["protocolVersion"]
-        return speaks(wanted) if wanted in answer.revisions else answer.refusal
-    return answer
+        return speaks(wanted) if wanted in response.revisions else response.refusal
+    return response
 
 
 def _over_http(answers: Answers) -> Callable[[Request, Reply], Awaitable[None]]:
@@ -324,15 +324,15 @@ def _over_http(answers: Answers) -> Callable[[Request, Reply], Awaitable[None]]:
         if "id" not in message:
             await reply.send(202)
             return
-        answer = _answer_to(answers, counts, message["method"], message)
+        response = _response_to(answers, counts, message["method"], message)
         status, headers = 200, dict[str, str]()
-        if isinstance(answer, Status):
-            status, answer, headers = answer
-        if isinstance(answer, bytes):
-            kind = "text/html" if answer == HTML else "text/plain"
-            await reply.send(status, answer, {"Content-Type": kind, **headers})
+        if isinstance(response, Status):
+            status, response, headers = response
+        if isinstance(response, bytes):
+            kind = "text/html" if response == HTML else "text/plain"
+            await reply.send(status, response, {"Content-Type": kind, **headers})
         else:
-            whole = {"jsonrpc": "2.0", "id": message["id"], **answer}
+            whole = {"jsonrpc": "2.0", "id": message["id"], **response}
             await reply.json(whole, status, headers)
 
     return handler
@@ -341,16 +341,16 @@ def _over_http(answers: Answers) -> Callable[[Request, Reply], Awaitable[None]]:
 def _asked(requests: list[Request]) -> list[str]:
     asked = []
     for request in requests:
-        says = request.rpc_method
-        if says == I:
-            says += f":{request.message['params']['protocolVersion']}"
-        if says.startswith((P, I, "GET")):
-            asked.append(says)
+        expected = request.rpc_method
+        if expected == I:
+            expected += f":{request.message['params']['protocolVersion']}"
+        if expected.startswith((P, I, "GET")):
+            asked.append(expected)
     return asked
 
 
 @pytest.mark.parametrize("row", HTTP, ids=[row.what for row in HTTP])
-async def test_what_an_answer_over_http_leads_to(row: Row, clock: Clock) -> None:
+async def test_what_a_response_over_http_leads_to(row: Row, clock: Clock) -> None:
     clock.stop()
     async with serving(_over_http(row.answers)) as server, quickly(clock):
         target = HttpServer(server.url, headers=KEY if row.key else None)
@@ -385,7 +385,7 @@ async def test_a_pinned_revision_is_offered_alone() -> None:
 
 
 MUTE: Answers = {P: [None]}
-"""A server that says nothing to methods it does not know."""
+"""A server that does not respond to methods it does not know."""
 
 
 @pytest.mark.parametrize("wire", ["stdio", "http", "memory"])
@@ -575,7 +575,7 @@ def _log(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("row", STDIO, ids=[row.what for row in STDIO])
-async def test_what_an_answer_over_stdio_leads_to(row: Row, clock: Clock, tmp_path: Path) -> None:
+async def test_what_a_response_over_stdio_leads_to(row: Row, clock: Clock, tmp_path: Path) -> None:
     log = tmp_path / "log"
     clock.stop()
     async with quickly(clock):

@@ -37,7 +37,7 @@ context = pytest.importorskip("opentelemetry.context")
 
 
 class Server:
-    """Has a tool that does as it is told, a resource and a prompt; keeps what it is sent."""
+    """Has a tool that does as its arguments ask, a resource and a prompt; stores its messages."""
 
     def __init__(self, code: int = -32050) -> None:
         """``code`` is that of its error."""
@@ -125,7 +125,7 @@ async def test_the_requests_that_open_a_session_are_spans(
 ) -> None:
     server = Server()
 
-    def answer(message: dict[str, Any]) -> Any:
+    def respond(message: dict[str, Any]) -> Any:
         if message["method"] != "server/discover":
             return server(message)
         if isinstance(discover, Exception):
@@ -133,7 +133,7 @@ async def test_the_requests_that_open_a_session_are_spans(
         return discover
 
     with trace.get_tracer("host").start_as_current_span("turn") as turn:
-        async with connect(MemoryServer(answer)) as session:
+        async with connect(MemoryServer(respond)) as session:
             pass
     probe, opening = span_of(spans, "server/discover"), span_of(spans, "initialize")
     for one in (probe, opening):
@@ -147,7 +147,7 @@ async def test_the_requests_that_open_a_session_are_spans(
     assert opening.attributes["mcp.protocol.version"] == session.protocol_version
 
 
-async def test_a_server_that_ends_while_it_is_asked_is_told_on_the_span(spans: Any) -> None:
+async def test_a_server_that_ends_while_it_is_asked_is_reported_on_the_span(spans: Any) -> None:
     words = [sys.executable, "-c", "input()"]
     with pytest.raises(ConnectError):
         async with connect(words):
@@ -259,7 +259,7 @@ async def test_all_attempts_of_a_call_are_below_one_span(spans: Any) -> None:
     assert children_of(spans, call).count("request tools/call") == 2
 
 
-async def test_reads_and_prompts_are_named_and_no_uri_is_told(spans: Any) -> None:
+async def test_reads_and_prompts_are_named_and_no_uri_is_reported(spans: Any) -> None:
     server = Server()
     async with connect(MemoryServer(server), approval=allow_all) as session:
         await session.read_resource("file:///secret?token=1")

@@ -228,11 +228,11 @@ async def test_turns_hold_over_http(app: Any) -> None:
 
 async def test_a_call_that_is_asked_about_again_does_not_hold_a_turn() -> None:
     server, done = Holding(), list[Any]()
-    shown: list[str] = []
+    displayed: list[str] = []
     ask, asked = anyio.Event(), anyio.Event()
 
     async def approve(request: Any) -> Any:
-        shown.append(str(request.tool.description))
+        displayed.append(str(request.tool.description))
         if request.tool.description == "new" and request.arguments["n"] == 1:
             asked.set()
             await ask.wait()
@@ -263,7 +263,7 @@ async def test_a_call_that_is_asked_about_again_does_not_hold_a_turn() -> None:
 async def test_a_handler_may_call_the_server_that_asks(revision: str) -> None:
     server = Asking(revision, FORM)
 
-    async def answer(request: Any) -> Accept:
+    async def respond(request: Any) -> Accept:
         await anyio.lowlevel.checkpoint()
         nested.append(await session.call_tool("plain"))
         return Accept({"name": "Ana"})
@@ -273,7 +273,7 @@ async def test_a_handler_may_call_the_server_that_asks(revision: str) -> None:
         MemoryServer(server),
         approval=allow_all,
         limits=Limits(in_flight=1),
-        handlers=Handlers(elicitation=answer),
+        handlers=Handlers(elicitation=respond),
         revision=revision,
     ) as session:
         with anyio.fail_after(20):

@@ -54,7 +54,7 @@ async def listed(person: Person, query: str = "") -> list[str]:
 # -------------------------------------------------------------------------- the list
 
 
-async def test_a_row_says_what_is_asked_of_whom_for_whom_since_when() -> None:
+async def test_a_row_states_what_is_asked_of_whom_for_whom_since_when() -> None:
     async with a_site(show_context=True) as site, site.person() as ana:
         await site.ask(DELETE)
         (row,) = await listed(ana)
@@ -70,25 +70,27 @@ async def test_what_needs_a_look_comes_first_then_server_and_tool_then_the_oldes
     async with a_site() as site, site.person() as ana:
         await site.ask(*calls)
         page = (await ana.get()).text
-    shown = [row.split()[1] for row in rows(page)]
-    assert shown == ["send", "delete_file", "b", "location:", "location:"], "a group is named once"
+    displayed = [row.split()[1] for row in rows(page)]
+    assert displayed == ["send", "delete_file", "b", "location:", "location:"], (
+        "a group is named once"
+    )
     assert "get_weather on sky (2)" in Seen(page).text
     assert "delete_file on files (1)" not in Seen(page).text, "a group has at least two"
 
 
-async def test_rows_of_a_group_begin_with_what_tells_them_apart() -> None:
+async def test_rows_of_a_group_begin_with_what_distinguishes_them() -> None:
     calls = [
         ToolCall.example("merge", {"merge_method": "squash", "number": n, "repo": "a/b"})
         for n in range(3)
     ]
     async with a_site() as site, site.person() as ana:
         await site.ask(*calls)
-        shown = await listed(ana)
-    for n, row in enumerate(shown):
+        displayed = await listed(ana)
+    for n, row in enumerate(displayed):
         assert row.startswith(f"Select number: {n}, merge_method: squash, repo: a/b"), row
 
 
-async def test_two_groups_of_one_tool_say_why_they_are_two() -> None:
+async def test_two_groups_of_one_tool_show_why_they_are_two() -> None:
     noted = [replace(weather(n), findings=(Finding("odd_name", "odd"),)) for n in range(2)]
     async with a_site() as site, site.person() as ana:
         await site.ask(*noted, weather(5), weather(6))
@@ -97,16 +99,16 @@ async def test_two_groups_of_one_tool_say_why_they_are_two() -> None:
     assert "get_weather on sky (2), without notes" in text
 
 
-async def test_starts_skills_and_uses_of_the_model_stand_in_the_same_list() -> None:
+async def test_starts_skills_and_uses_of_the_model_are_in_the_same_list() -> None:
     async with a_site() as site, site.person() as ana:
         await site.ask(start_of(), request_of(), sampling_of("Write a haiku."))
-        shown = " ".join(await listed(ana))
+        displayed = " ".join(await listed(ana))
     for text in ("Start of sky", "npx -y", "Skill pdf docs skill://", "Model for poet Write a"):
-        assert text in shown, text
+        assert text in displayed, text
 
 
 @pytest.mark.parametrize(
-    ("call", "shown"),
+    ("call", "displayed"),
     [
         (DELETE, "path: /srv/a.txt, mode: all, force: true"),
         (ToolCall.example("t", {"n": 5, "deep": {"a": 1}}), 'deep: {"a": 1}, n: 5'),
@@ -124,8 +126,10 @@ async def test_starts_skills_and_uses_of_the_model_stand_in_the_same_list() -> N
         ),
     ],
 )
-def test_a_row_shows_all_arguments_and_none_passes_for_another(call: ToolCall, shown: str) -> None:
-    assert gist(call) == shown
+def test_a_row_shows_all_arguments_and_none_passes_for_another(
+    call: ToolCall, displayed: str
+) -> None:
+    assert gist(call) == displayed
 
 
 @pytest.mark.parametrize(
@@ -180,7 +184,7 @@ async def test_filters_choose_by_server_tool_person_and_word_and_last() -> None:
         assert done.headers["location"] == "./?server=sky&q=town"
 
 
-async def test_whose_calls_they_are_is_no_filter_where_it_is_not_shown() -> None:
+async def test_whose_calls_they_are_is_not_a_filter_where_it_is_not_shown() -> None:
     async with a_site() as site, site.person() as ana:
         await site.ask(DELETE, weather(1, context="bo"))
         assert await listed(ana, "?person=ana") == []
@@ -194,10 +198,10 @@ async def test_a_hostile_name_can_be_filtered_by_and_is_text() -> None:
         await site.ask(ToolCall.example({"name": name}, server="evil"), weather(1))
         page = (await ana.get()).text
         values = [str(one["value"]) for one in Seen(page).tags("option") if one.get("value")]
-        (shown,) = [value for value in values if "script" in value]
-        assert shown == '\\u{202e}"><script>'
-        answer = await ana.client.get("", params={"tool": shown})
-        assert len(rows(answer.text)) == 1
+        (displayed,) = [value for value in values if "script" in value]
+        assert displayed == '\\u{202e}"><script>'
+        response = await ana.client.get("", params={"tool": displayed})
+        assert len(rows(response.text)) == 1
 
 
 async def test_a_page_of_the_list_is_bounded_and_leads_to_the_others() -> None:
@@ -227,31 +231,31 @@ async def test_a_thousand_requests_take_a_bounded_page() -> None:
 # ------------------------------------------------------------------------- the card
 
 
-def shown_of(call: ApprovalRequest) -> str:
+def displayed_of(call: ApprovalRequest) -> str:
     return Seen(card(PendingApproval("1", call, 0.0, None), "token")).text
 
 
-def test_arguments_stand_in_the_order_of_the_schema_with_its_titles() -> None:
-    text = shown_of(DELETE)
+def test_arguments_are_in_the_order_of_the_schema_with_its_titles() -> None:
+    text = displayed_of(DELETE)
     places = [text.index(one) for one in ('"mode"', "Path of the file", '"path"', '"force"')]
     assert places == sorted(places)
     assert "Arguments, under the server's titles" in text
-    assert "titles" not in shown_of(weather(1))
+    assert "titles" not in displayed_of(weather(1))
 
 
 @pytest.mark.parametrize("properties", [5, {"path": 5}, {"path": {"title": {}}}, {"path": None}])
-def test_a_schema_that_says_nothing_usable_orders_nothing(properties: Any) -> None:
+def test_a_schema_without_usable_members_orders_nothing(properties: Any) -> None:
     call = ToolCall.example(
         {"name": "t", "inputSchema": {"type": "object", "properties": properties}}, {"path": "/a"}
     )
-    assert '"path": "/a"' in shown_of(call)
+    assert '"path": "/a"' in displayed_of(call)
     assert gist(call) == "path: /a"
 
 
 def test_no_text_passes_for_a_member_with_a_title() -> None:
     nested = {"mode": {"path": "x"}, "text": 'a\n  "path": ', "long": "y" * 5_000 + '\n  "path": 1'}
     call = ToolCall.example({"name": "t", "inputSchema": SCHEMA}, nested)
-    assert "Path of the file" not in shown_of(call)
+    assert "Path of the file" not in displayed_of(call)
 
 
 def hints_of(markup: str) -> dict[str, str]:
@@ -263,7 +267,7 @@ def hints_of(markup: str) -> dict[str, str]:
     "hints",
     [{}, {"destructive": True}, {"read_only": True}, {"read_only": True, "destructive": True}],
 )
-def test_the_page_says_of_a_hint_what_its_fact_says_and_why_it_is_assumed_once(hints: Any) -> None:
+def test_the_page_shows_the_fact_of_a_hint_and_why_it_is_assumed_once(hints: Any) -> None:
     call = ToolCall.example("t", **hints)
     facts = {fact.label: fact for fact in call.facts() if fact.source is not None}
     assert len(facts) == 4
@@ -278,9 +282,9 @@ def test_the_page_says_of_a_hint_what_its_fact_says_and_why_it_is_assumed_once(h
     assert markup.count('class="risky"') == len(risky)
 
 
-def test_what_the_server_claims_is_said_to_be_the_servers() -> None:
+def test_what_the_server_claims_is_reported_to_be_the_servers() -> None:
     call = ToolCall.example({"name": "t", "title": "Nice tool", "description": "It is safe."})
-    text = shown_of(call)
+    text = displayed_of(call)
     assert "Its titleNice tool" in text
     assert "It saysIt is safe." in text
 
@@ -292,7 +296,7 @@ def test_prose_from_right_to_left_runs_so_and_is_noted_once() -> None:
     markup = card(PendingApproval("1", call, 0.0, None), "token")
     assert markup.count("run right to left") == 1
     assert '<span class="l" dir="auto">דבר</span>' in markup
-    assert "run right to left" not in shown_of(weather(1))
+    assert "run right to left" not in displayed_of(weather(1))
 
 
 def test_only_a_text_that_scrolls_is_a_stop_for_the_keyboard() -> None:
@@ -346,7 +350,7 @@ LONG = {"database": "billing", "statement": "DROP TABLE invoices;" * 30}
     ],
     ids=["finding", "start", "long", "long of a trusted server", "right to left"],
 )
-async def test_what_no_row_says_is_allowed_with_others_only_after_it_was_opened(
+async def test_what_no_row_shows_is_allowed_with_others_only_after_it_was_opened(
     call: ApprovalRequest,
 ) -> None:
     async with a_site() as site, site.person() as ana, site.person("bo-session") as bo:
@@ -360,10 +364,10 @@ async def test_what_no_row_says_is_allowed_with_others_only_after_it_was_opened(
         assert len(site.queue.pending) == 2
         opened = await proof(ana, other)
         assert (await ana.decide(ordinary, other, opened=[*of_rows, opened])).is_success
-    assert all(isinstance(answer, Allow) for answer in site.answers.values())
+    assert all(isinstance(response, Allow) for response in site.answers.values())
 
 
-async def test_what_stood_in_full_in_its_row_is_allowed_with_others_whoever_is_trusted() -> None:
+async def test_what_was_in_full_in_its_row_is_allowed_with_others_for_any_trust() -> None:
     async with a_site() as site, site.person() as ana, site.person("bo-session") as bo:
         drop = ToolCall.example("execute_sql", {"statement": "DROP TABLE a"}, trusted=False)
         ids = await site.ask(weather(1), DELETE, drop)
@@ -373,7 +377,7 @@ async def test_what_stood_in_full_in_its_row_is_allowed_with_others_whoever_is_t
         assert (await ana.decide(*ids, opened=await in_rows(ana))).is_success
 
 
-async def test_the_token_of_a_crafted_name_is_no_proof_of_opening(
+async def test_the_token_of_a_crafted_name_is_not_proof_of_opening(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with a_site() as site, site.person() as ana, site.person("odd-session") as odd:
@@ -406,13 +410,13 @@ async def many(site: Site, count: int = MANY + 2) -> list[str]:
     return await site.ask(*(weather(n) for n in range(count - 1)), ToolCall.example("t"))
 
 
-@pytest.mark.parametrize("answer", ["allow", "deny"])
-async def test_more_than_ten_are_asked_about_once_with_a_summary(answer: str) -> None:
+@pytest.mark.parametrize("response", ["allow", "deny"])
+async def test_more_than_ten_are_asked_about_once_with_a_summary(response: str) -> None:
     async with a_site() as site, site.person() as ana:
         ids = await many(site)
         asked = await ana.decide(
             *ids,
-            answer=answer,
+            answer=response,
             reason="so",
             opened=await in_rows(ana),
             headers={"Accept": "text/html"},
@@ -420,11 +424,11 @@ async def test_more_than_ten_are_asked_about_once_with_a_summary(answer: str) ->
         assert asked.status_code == 422
         assert len(site.queue.pending) == len(ids)
         text = Seen(asked.text).text
-        assert f"{answer.capitalize()} 12 requests?" in text
+        assert f"{response.capitalize()} 12 requests?" in text
         assert "get_weather on sky: 11" in text
         assert "t on example: 1" in text
         fields = fields_in(asked.text)
-        done = await ana.client.post("decide", data={**fields, "answer": answer})
+        done = await ana.client.post("decide", data={**fields, "answer": response})
         assert done.status_code == 303
         assert site.queue.pending == ()
         assert {one.answer.reason for one in site.queue.decided} == {"so"}
@@ -440,20 +444,20 @@ async def test_a_script_gets_the_question_as_markup() -> None:
         assert (await ana.decide(*ids, opened=opened, confirmed=confirmed)).is_success
 
 
-async def test_a_yes_to_the_question_is_for_these_requests_this_answer_and_this_person() -> None:
+async def test_an_approval_of_the_question_is_for_its_requests_decision_and_person() -> None:
     async with a_site() as site, site.person() as ana, site.person("bo-session") as bo:
         ids = await many(site, MANY + 3)
         opened = {ana: await in_rows(ana), bo: await in_rows(bo)}
         question = (await ana.decide(*ids[:-1], opened=opened[ana])).json()["question"]
         confirmed = fields_in(question)["confirmed"][0]
-        for person, some, answer in (
+        for person, some, response in (
             (ana, ids, "allow"),
             (ana, ids[1:], "allow"),
             (ana, ids[:-1], "deny"),
             (bo, ids[:-1], "allow"),
         ):
             again = await person.decide(
-                *some, answer=answer, opened=opened[person], confirmed=confirmed
+                *some, answer=response, opened=opened[person], confirmed=confirmed
             )
             assert again.status_code == 422
             assert "question" in again.json()
@@ -479,16 +483,16 @@ def test_a_summary_of_very_many_tools_is_bounded() -> None:
     from mcp_client.desk.subject import Signer, question
 
     pending = [PendingApproval(str(n), ToolCall.example(f"t{n}"), 0.0, None) for n in range(90)]
-    shown = question(Signer(b"x" * 32), "Ana", {"answer": ["allow"]}, pending)
-    assert shown is not None
-    assert shown.count("<li>") == 21
-    assert "and 70 others" in shown
+    displayed = question(Signer(b"x" * 32), "Ana", {"answer": ["allow"]}, pending)
+    assert displayed is not None
+    assert displayed.count("<li>") == 21
+    assert "and 70 others" in displayed
 
 
 # --------------------------------------------------------------------------- its states
 
 
-async def test_refusals_have_the_face_of_the_page_and_say_where_to_go() -> None:
+async def test_refusals_have_the_face_of_the_page_and_state_where_to_go() -> None:
     async with a_site() as site, site.person() as ana, site.person(None) as stranger:
         await site.ask(replace(DELETE))
         for person, path, back in (
@@ -503,7 +507,7 @@ async def test_refusals_have_the_face_of_the_page_and_say_where_to_go() -> None:
         assert "load this page again" in (await stranger.get()).text
 
 
-async def test_an_empty_page_says_so() -> None:
+async def test_an_empty_page_reports_it() -> None:
     async with a_site(ApprovalQueue()) as site, site.person() as ana:
         page = Seen((await ana.get()).text)
         assert "Nothing waits for you." in page.text
@@ -533,4 +537,4 @@ def test_a_script_whose_calling_line_is_not_known_is_shown_from_its_beginning(
 ) -> None:
     call = weather(1, script=Script("run-1", "first\nsecond", line=line))
     assert "code calls" not in card(PendingApproval("1", call, 0.0, None), "token")
-    assert "first" in shown_of(call)
+    assert "first" in displayed_of(call)

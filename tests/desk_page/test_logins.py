@@ -24,15 +24,15 @@ async def test_a_person_sees_where_to_log_in_with_which_code_for_which_server() 
         assert "Log in at" not in (await ana.get()).text
         await site.queue.show_login(login_of())
         page = Seen((await ana.get()).text)  # without a script, too
-        told = "Log in at https://as.example/activate with code WDJB-MJHT for server docs"
-        assert told in page.text
+        prompt = "Log in at https://as.example/activate with code WDJB-MJHT for server docs"
+        assert prompt in page.text
         assert "acts with the account that logs in there" in page.text
         (link,) = [one for one in page.tags("a") if one["href"] == "https://as.example/activate"]
         assert "noreferrer" in str(link["rel"])
         assert "user_code=" not in str(page.elements)  # nothing to follow without a look
 
 
-async def test_a_page_that_is_open_hears_of_a_login_and_of_its_end() -> None:
+async def test_a_page_that_is_open_is_notified_of_a_login_and_of_its_end() -> None:
     async with a_site() as site, site.person() as ana, ana.stream() as events:
         with fail_after(30):
             assert (await anext(events))["logins"] == ""
@@ -47,7 +47,9 @@ async def test_a_page_that_is_open_hears_of_a_login_and_of_its_end() -> None:
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_a_login_is_shown_to_whom_visible_says_and_to_nobody_in_doubt(is_async: bool) -> None:
+async def test_a_login_is_shown_to_whom_visible_names_and_to_no_one_in_doubt(
+    is_async: bool,
+) -> None:
     def only_bo(person: str, asked: Any) -> bool:
         return person == "Bo" and isinstance(asked, DeviceLogin)
 
@@ -57,11 +59,11 @@ async def test_a_login_is_shown_to_whom_visible_says_and_to_nobody_in_doubt(is_a
     visible: Callable[..., Any] = later if is_async else only_bo
     async with a_site(visible=visible) as site, site.person() as ana:
         await site.queue.show_login(login_of())
-        async with site.person("bo-session") as bo, site.person(None) as nobody:
+        async with site.person("bo-session") as bo, site.person(None) as no_one:
             for path in ("", "logins"):
                 assert "WDJB" not in (await ana.get(path)).text
                 assert "WDJB" in (await bo.get(path)).text
-                assert (await nobody.get(path)).status_code == 403
+                assert (await no_one.get(path)).status_code == 403
         async with ana.stream() as events:
             assert (await anext(events))["logins"] == ""
 

@@ -112,12 +112,12 @@ def test_a_definition_that_changed_takes_a_bounded_card_however_large_it_is(
     tool = ToolCall.example({**old, "description": f"now{text}"}).tool
     drift = Drift.of(tool, "changed", old)
     call = replace(DELETE, tool=tool, drift=drift, findings=drift.findings("mcp.lock"))
-    shown = card(PendingApproval("1", call, 0.0, None), "token")
-    assert note in shown
-    assert len(shown) < 60_000
+    displayed = card(PendingApproval("1", call, 0.0, None), "token")
+    assert note in displayed
+    assert len(displayed) < 60_000
 
 
-async def test_whose_call_it_is_is_shown_only_where_the_host_says_so() -> None:
+async def test_whose_call_it_is_is_shown_only_if_the_host_sets_it() -> None:
     call = replace(READ, context=("tenant-7", "ana"))
     for show in (False, True):
         async with a_site(show_context=show) as site, site.person() as ana:
@@ -128,12 +128,14 @@ async def test_whose_call_it_is_is_shown_only_where_the_host_says_so() -> None:
 
 async def test_a_call_that_a_view_makes_is_shown_as_one() -> None:
     async with a_site() as site, site.person() as ana:
-        for call, shown in ((READ, False), (replace(READ, origin="app"), True)):
+        for call, displayed in ((READ, False), (replace(READ, origin="app"), True)):
             (id,) = await site.ask(call)
             for path in (f"call/{id}", f"calls?ids={id}"):
-                assert ("own view (MCP App), not the host" in (await ana.get(path)).text) is shown
+                assert (
+                    "own view (MCP App), not the host" in (await ana.get(path)).text
+                ) is displayed
             card = (await ana.get(f"calls?ids={id}")).text
-            assert ("made by its view, until the session ends" in card) is shown
+            assert ("made by its view, until the session ends" in card) is displayed
 
 
 async def test_arguments_are_shown_in_full_however_large_they_are() -> None:
@@ -164,23 +166,23 @@ HUGE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("arguments", HUGE.values(), ids=HUGE)
-def test_a_card_is_bounded_and_says_what_it_leaves_out(arguments: dict[str, Any]) -> None:
+def test_a_card_is_bounded_and_states_what_it_leaves_out(arguments: dict[str, Any]) -> None:
     pending = PendingApproval("1", ToolCall.example("write", arguments), 0.0, None)
-    shown = card(pending, "token")
-    assert len(shown) < 50_000
-    assert "Not all of it is shown here" in shown
-    assert 'href="call/1"' in shown
+    displayed = card(pending, "token")
+    assert len(displayed) < 50_000
+    assert "Not all of it is shown here" in displayed
+    assert 'href="call/1"' in displayed
 
 
 @pytest.mark.slow
-def test_a_card_of_what_the_server_says_is_bounded_too() -> None:
+def test_a_card_of_the_servers_text_is_bounded_too() -> None:
     definition = {"name": "t", "title": "\n" * 700, "description": "\u202e\n" * 50_000}
     findings = [Finding("odd_name", f"finding {n}") for n in range(10_000)]
     call = ToolCall.example(definition, findings=findings)
-    shown = card(PendingApproval("1", call, 0.0, None), "token")
-    assert len(shown) < 50_000
-    assert f"{len(call.findings) - 30:,} more: show all of it" in shown
-    assert "more lines and 99,300 more characters" in shown
+    displayed = card(PendingApproval("1", call, 0.0, None), "token")
+    assert len(displayed) < 50_000
+    assert f"{len(call.findings) - 30:,} more: show all of it" in displayed
+    assert "more lines and 99,300 more characters" in displayed
     assert "finding 9999" in str(part(PendingApproval("1", call, 0.0, None), "finding", 8_000))
 
 
@@ -220,7 +222,7 @@ async def test_a_part_that_is_not_there_is_refused() -> None:
             assert (await ana.get(f"call/{id}?{query}")).status_code == status, query
 
 
-async def test_what_was_decided_lately_says_by_whom_and_why() -> None:
+async def test_what_was_decided_lately_states_by_whom_and_why() -> None:
     async with a_site() as site, site.person() as ana:
         one, two = await site.ask(DELETE, READ)
         assert (await ana.decide(one, answer="deny", reason="not <b>today</b>")).status_code == 200
@@ -235,7 +237,7 @@ async def test_what_was_decided_lately_says_by_whom_and_why() -> None:
     )
 
 
-async def test_what_was_decided_opens_for_whoever_may_see_it() -> None:
+async def test_a_past_decision_opens_for_those_who_may_see_it() -> None:
     def visible(person: str, request: ApprovalRequest) -> bool:
         return person == "Ana"
 
@@ -252,8 +254,8 @@ async def test_what_was_decided_opens_for_whoever_may_see_it() -> None:
         address = f"decided/{id}"
         assert f'href="{address}"' in (await ana.get()).text
         text = Seen((await ana.get(address)).text).text
-        for shown in ("Allowed by Ana", "word word", "shorter", "Destructive"):
-            assert shown in text, shown
+        for displayed in ("Allowed by Ana", "word word", "shorter", "Destructive"):
+            assert displayed in text, displayed
         assert (await bo.get(address)).status_code == 404
         assert (await ana.get("decided/none")).status_code == 404
 
@@ -270,7 +272,7 @@ async def test_a_reason_that_was_not_given_is_not_quoted() -> None:
 # --------------------------------------------------------------------------- deciding
 
 
-async def test_a_yes_and_a_no_reach_their_calls_with_reason_and_name() -> None:
+async def test_an_approval_and_a_denial_reach_their_calls_with_reason_and_name() -> None:
     async with a_site() as site, site.person() as ana, site.person("bo-session") as bo:
         one, two = await site.ask(DELETE, READ)
         assert (await ana.decide(one, answer="deny", reason=" not today ")).json() == {
@@ -292,7 +294,7 @@ async def test_a_yes_and_a_no_reach_their_calls_with_reason_and_name() -> None:
         ("exact", Remember("always", exact=True)),
     ],
 )
-async def test_an_answer_is_remembered_as_far_as_it_says(name: str, remember: Remember) -> None:
+async def test_a_decision_is_remembered_as_far_as_it_states(name: str, remember: Remember) -> None:
     async with a_site() as site, site.person() as ana:
         (id,) = await site.ask(DELETE)
         page = (await ana.get()).text
@@ -300,9 +302,9 @@ async def test_an_answer_is_remembered_as_far_as_it_says(name: str, remember: Re
         assert ("exactly these" in covers) is remember.exact
         await ana.decide(id, remember=name)
         await until_answered(site, "delete_file")
-    answer = site.answers["delete_file"]
-    assert isinstance(answer, Allow)
-    assert answer.remember == remember
+    response = site.answers["delete_file"]
+    assert isinstance(response, Allow)
+    assert response.remember == remember
 
 
 async def test_edited_arguments_are_those_that_are_sent() -> None:
@@ -318,7 +320,7 @@ async def test_edited_arguments_are_those_that_are_sent() -> None:
     assert same.arguments is None, "nothing was changed"
 
 
-async def test_an_edit_that_breaks_the_schema_is_said_to_before_it_is_sent() -> None:
+async def test_an_edit_that_breaks_the_schema_is_reported_before_it_is_sent() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     sent: list[Any] = []
 
@@ -358,7 +360,7 @@ async def test_an_edit_that_breaks_the_schema_is_said_to_before_it_is_sent() -> 
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("fields", "expected"),
     [
         ({"arguments": "{"}, "line 1"),
         ({"arguments": "[]"}, "not a JSON object"),
@@ -370,23 +372,23 @@ async def test_an_edit_that_breaks_the_schema_is_said_to_before_it_is_sent() -> 
         ({"answer": "perhaps"}, "Allow or Deny"),
     ],
 )
-async def test_an_answer_that_cannot_be_used_is_told_and_decides_nothing(
-    fields: dict[str, Any], says: str
+async def test_a_decision_that_cannot_be_used_is_reported_and_decides_nothing(
+    fields: dict[str, Any], expected: str
 ) -> None:
     async with a_site() as site, site.person() as ana:
         (id,) = await site.ask(DELETE)
-        answer = await ana.decide(id, **fields)
-        assert answer.status_code == 422
-        assert says in answer.json()["error"]
+        response = await ana.decide(id, **fields)
+        assert response.status_code == 422
+        assert expected in response.json()["error"]
         assert [one.id for one in site.queue.pending] == [id]
 
 
 async def test_several_are_decided_at_once_or_none() -> None:
     async with a_site() as site, site.person() as ana:
         one, two = await site.ask(DELETE, READ)
-        answer = await ana.decide(one, "unknown", two)
-        assert answer.status_code == 409
-        assert answer.json()["gone"] == ["unknown"]
+        response = await ana.decide(one, "unknown", two)
+        assert response.status_code == 409
+        assert response.json()["gone"] == ["unknown"]
         assert len(site.queue.pending) == 2
         assert (await ana.decide(one, two, arguments="{}")).status_code == 422
         assert (await ana.decide()).status_code == 422
@@ -394,7 +396,7 @@ async def test_several_are_decided_at_once_or_none() -> None:
         await until_answered(site, "delete_file", "read_file")
 
 
-async def test_the_second_of_two_people_hears_who_was_first() -> None:
+async def test_the_second_of_two_people_learns_who_was_first() -> None:
     async with a_site() as site, site.person() as ana, site.person("bo-session") as bo:
         (id,) = await site.ask(DELETE)
         assert (await ana.decide(id)).status_code == 200
@@ -418,7 +420,7 @@ async def test_without_a_script_the_forms_work_and_lead_back_to_the_page() -> No
 # ----------------------------------------------------------------------------- live
 
 
-async def test_a_stream_tells_what_is_pending_now_and_whenever_it_changes() -> None:
+async def test_a_stream_reports_what_is_pending_now_and_whenever_it_changes() -> None:
     async with a_site() as site, site.person() as ana, ana.stream() as events:
         first = await anext(events)
         assert first["ids"] == []
@@ -467,8 +469,8 @@ async def test_it_runs_in_the_event_loop_of_any_server() -> None:
         assert sent.count(b"data: ") == 1
         assert pending.id.encode() in sent
         async with httpx.AsyncClient(transport=httpx.ASGITransport(page)) as client:
-            shown = (await client.get("http://page/")).text
-            found = re.search(r'name="token" value="(\w+)"', shown)
+            displayed = (await client.get("http://page/")).text
+            found = re.search(r'name="token" value="(\w+)"', displayed)
             assert found
             form = {"token": found[1], "ids": pending.id, "answer": "allow"}
             assert (await client.post("http://page/decide", data=form)).status_code == 303
@@ -496,8 +498,8 @@ async def test_the_page_shows_what_waits_in_a_store(tmp_path: Path) -> None:
             assert (await anext(events))["ids"] == [ticket]
         assert (await ana.decide(ticket)).status_code == 200
         assert (await ana.decide(ticket)).status_code == 409
-    answer = await asking(DELETE)
-    assert (type(answer), answer.by) == (Allow, "Ana")
+    response = await asking(DELETE)
+    assert (type(response), response.by) == (Allow, "Ana")
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -516,8 +518,8 @@ async def test_a_form_of_one_worker_is_taken_by_another_where_they_share_the_dec
         (id,) = await other.ask(DELETE)
         token = await here.token()
         for _ in range(2):
-            answer = await there.decide(id, token=token)
-        assert answer.status_code == (409 if shared else 403)
+            response = await there.decide(id, token=token)
+        assert response.status_code == (409 if shared else 403)
         if not shared:
             await there.decide(id)
     warned = [one for one in caplog.records if "several processes that serve" in one.getMessage()]
@@ -535,9 +537,9 @@ async def test_who_is_not_logged_in_gets_nothing(session: str | None) -> None:
     async with a_site() as site, site.person(session) as stranger, site.person() as ana:
         (id,) = await site.ask(DELETE)
         for path in EVERYTHING:
-            answer = await stranger.get(path)
-            assert answer.status_code == 403
-            assert "delete_file" not in answer.text
+            response = await stranger.get(path)
+            assert response.status_code == 403
+            assert "delete_file" not in response.text
         token = await ana.token()
         assert (await stranger.decide(id, token=token)).status_code == 403
         assert len(site.queue.pending) == 1
@@ -561,17 +563,17 @@ async def test_two_people_are_never_one_because_their_names_are_long(
 ) -> None:
     async with a_site(authorize=lambda scope: name) as site, site.person() as ana:
         await site.ask(DELETE)
-        answer = await ana.get()
-    assert answer.status_code == 403
-    assert "too long" in answer.text
+        response = await ana.get()
+    assert response.status_code == 403
+    assert "too long" in response.text
     assert "characters; give one of at most 200" in caplog.text
 
 
-async def test_visible_hears_of_a_person_by_the_name_that_authorize_gave() -> None:
-    name, heard = "ana\u200b", set[str]()
+async def test_visible_receives_a_person_by_the_name_that_authorize_gave() -> None:
+    name, received = "ana\u200b", set[str]()
 
     def visible(person: str, call: ToolCall) -> bool:
-        heard.add(person)
+        received.add(person)
         return True
 
     async with a_site(authorize=lambda scope: name, visible=visible) as site, site.person() as ana:
@@ -579,11 +581,11 @@ async def test_visible_hears_of_a_person_by_the_name_that_authorize_gave() -> No
         assert "ana\\u{200b}" in (await ana.get()).text
         assert (await ana.decide(id)).status_code == 200
         await until_answered(site, "delete_file")
-    assert heard == {name}
+    assert received == {name}
     assert site.answers["delete_file"].by == "ana\\u{200b}"
 
 
-async def test_what_authorize_should_have_returned_is_said_once(
+async def test_what_authorize_should_have_returned_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with a_site(authorize=lambda scope: True) as site, site.person() as ana:
@@ -625,20 +627,20 @@ async def test_what_is_not_visible_to_a_person_is_not_there_for_them(visible: An
         site.person() as ana,
         site.person("bo-session") as bo,
     ):
-        hidden, shown = await site.ask(DELETE, READ)
+        hidden, displayed = await site.ask(DELETE, READ)
         assert "delete_file" not in (await bo.get()).text
         assert "read_file" in (await bo.get()).text
         async with bo.stream() as events:
-            assert (await anext(events))["ids"] == [shown]
+            assert (await anext(events))["ids"] == [displayed]
         for path in (f"call/{hidden}", f"draft/{hidden}"):
             unknown = await bo.get(path.replace(hidden, "unknown"))
             assert (await bo.get(path)).text == unknown.text
             assert unknown.status_code == 404
         assert hidden not in (await bo.get(f"calls?ids={hidden}")).text
-        for ids in ([hidden], [shown, hidden]):
+        for ids in ([hidden], [displayed, hidden]):
             assert (await bo.decide(*ids)).status_code == 409
         assert len(site.queue.pending) == 2
-        assert (await bo.decide(shown)).status_code == 200
+        assert (await bo.decide(displayed)).status_code == 200
         assert "read_file" not in (await ana.get("decided")).text
         assert "read_file" in (await bo.get("decided")).text
 
@@ -652,11 +654,11 @@ async def broken_later(person: str, call: ToolCall) -> bool:
 
 
 @pytest.mark.parametrize("visible", [broken, broken_later, lambda person, call: "yes"])
-async def test_a_doubt_whether_a_call_is_visible_means_no(visible: Any) -> None:
+async def test_a_doubt_whether_a_call_is_visible_is_a_denial(visible: Any) -> None:
     async with a_site(visible=visible) as site, site.person() as ana:
         (id,) = await site.ask(DELETE)
-        answer = await ana.get()
-        assert (answer.status_code, "delete_file" in answer.text) == (200, False)
+        response = await ana.get()
+        assert (response.status_code, "delete_file" in response.text) == (200, False)
         assert (await ana.decide(id)).status_code == 409
 
 
@@ -685,7 +687,7 @@ async def test_no_script_from_elsewhere_no_frame_no_cache_no_other_origin() -> N
     assert page.headers["cross-origin-resource-policy"] == "same-origin"
 
 
-async def test_the_page_asks_nobody_else_for_anything() -> None:
+async def test_the_page_asks_no_one_else_for_anything() -> None:
     async with a_site() as site, site.person() as ana:
         (id,) = await site.ask(DELETE)
         page = (await ana.get()).text
@@ -827,9 +829,9 @@ async def test_the_page_runs_alone_under_a_server_that_speaks_of_its_life() -> N
     ],
 )
 def test_a_wrong_option_is_refused_by_name(options: dict[str, Any]) -> None:
-    given_: dict[str, Any] = {"queue": ApprovalQueue(), "authorize": authorize, **options}
+    passed: dict[str, Any] = {"queue": ApprovalQueue(), "authorize": authorize, **options}
     with pytest.raises(ConfigError, match="ApprovalPage"):
-        ApprovalPage(given_.pop("queue"), **given_)
+        ApprovalPage(passed.pop("queue"), **passed)
 
 
 # ------------------------------------------------------------------------ hostile texts
@@ -910,12 +912,12 @@ async def test_a_skill_is_shown_with_its_files_and_decided_as_a_call_is() -> Non
             )
         )
         page = Seen((await ana.get()).text).text
-        for shown in (
+        for displayed in (
             *("Skill", "pdf", "docs", "Fill in forms", "2 files", "references/FORMS.md"),
             *("allowed-tools (an approval does not grant these)", "this skill has changed"),
             *("Until the session ends", "Allow", "Deny"),
         ):
-            assert shown in page
+            assert displayed in page
         assert "Edit" not in page
         assert "arguments" not in page
         all_of_it = Seen((await ana.get(f"call/{id}")).text).text
@@ -935,7 +937,7 @@ async def test_a_skill_and_a_call_are_decided_together() -> None:
         ids = await site.ask(request_of(), READ)
         assert (await ana.decide(*ids, answer="deny", reason="no")).status_code == 200
         await until_answered(site, PDF, "read_file")
-        assert all(isinstance(answer, Deny) for answer in site.answers.values())
+        assert all(isinstance(response, Deny) for response in site.answers.values())
 
 
 async def test_a_dynamic_skill_cannot_be_remembered_on_the_page() -> None:
@@ -957,13 +959,13 @@ async def test_a_skill_is_not_shown_by_a_function_that_knows_calls_only() -> Non
         assert (await ana.decide(id)).status_code == 409
 
 
-async def test_a_start_is_shown_whole_with_its_command_beside_the_answer() -> None:
+async def test_a_start_is_shown_whole_with_its_command_beside_the_decision() -> None:
     start = start_of(args=tuple(f"word{n}" for n in range(2_000)))
     async with a_site() as site, site.person() as ana:
         (id,) = await site.ask(start)
         page = (await ana.get()).text
         text = Seen(page).text
-        for shown in (
+        for displayed in (
             *("Start of sky", "May this program be started?", "npx downloads and runs code"),
             *(
                 "/srv/project/.mcp.json",
@@ -973,7 +975,7 @@ async def test_a_start_is_shown_whole_with_its_command_beside_the_answer() -> No
             ),
             *("TOKEN", "env.TOKEN", "This once", "Always"),
         ):
-            assert shown in text, shown
+            assert displayed in text, displayed
         assert start.subject in text
         assert text.index(start.subject) < text.index("npx downloads"), "the command comes first"
         assert text.index("MODE=fast") < text.rindex("Reason")
@@ -982,8 +984,8 @@ async def test_a_start_is_shown_whole_with_its_command_beside_the_answer() -> No
         assert (await ana.decide(id, remember="session")).status_code == 422
         assert (await ana.decide(id, remember="always")).status_code == 200
         await until_answered(site, start.subject)
-    answer = site.answers[start.subject]
-    assert answer == Allow(remember=Remember("always"), source="person", by="Ana")
+    response = site.answers[start.subject]
+    assert response == Allow(remember=Remember("always"), source="person", by="Ana")
 
 
 async def test_a_use_of_the_model_is_shown_with_what_it_is_asked() -> None:
@@ -991,8 +993,14 @@ async def test_a_use_of_the_model_is_shown_with_what_it_is_asked() -> None:
     async with a_site() as site, site.person() as ana:
         (id,) = await site.ask(request)
         page = Seen((await ana.get()).text).text
-        for shown in ("Model for poet", "wants to use your model", "verse 8", "brief.", "1,000"):
-            assert shown in page, shown
+        for displayed in (
+            "Model for poet",
+            "wants to use your model",
+            "verse 8",
+            "brief.",
+            "1,000",
+        ):
+            assert displayed in page, displayed
         assert "verse 0" not in page
         assert "verse 0" in Seen((await ana.get(f"call/{id}")).text).text
         assert (await ana.decide(id, arguments="{}")).status_code == 422
@@ -1031,6 +1039,6 @@ def test_a_card_of_what_is_not_a_call_is_bounded(size: int) -> None:
     for messages in (roles, sorted(roles, key=str)):
         params = {"messages": messages, "maxTokens": 1, "tools": [{"name": text}]}
         sampling = SamplingRequest.of({**params, "systemPrompt": text}, "poet")
-        shown = card(PendingApproval("1", sampling, 0.0, None), "token")
-        assert len(shown) < 70_000
-        assert "24 earlier messages" in shown
+        displayed = card(PendingApproval("1", sampling, 0.0, None), "token")
+        assert len(displayed) < 70_000
+        assert "24 earlier messages" in displayed

@@ -56,7 +56,7 @@ async def test_the_address_opens_the_page_once_and_decides_in_the_persons_name()
         assert (await one.post(page.url.join("decide"), data=form)).status_code == 200
         again = desk.invite()
         assert (await other.get(again)).status_code == 200
-    assert [(type(answer), answer.by) for answer in answers] == [(Allow, "Ana")]
+    assert [(type(response), response.by) for response in answers] == [(Allow, "Ana")]
     with pytest.raises(httpx.ConnectError):
         await browser().get(page.url)
 
@@ -74,11 +74,11 @@ async def test_who_decides_without_scripts_gets_the_page_though_the_program_ends
         assert token
         form = {"token": token[1], "ids": pending.id, "answer": "allow"}
         to = page.url.join("decide")
-        answer = await client.post(to, data=form, follow_redirects=False)
-        assert answer.status_code == 303
+        response = await client.post(to, data=form, follow_redirects=False)
+        assert response.status_code == 303
         tasks.start_soon(desk.aclose)
         await anyio.wait_all_tasks_blocked()
-        back = await client.get(to.join(answer.headers["location"]))
+        back = await client.get(to.join(response.headers["location"]))
         assert "Allowed" in back.text
         assert (await client.get(page.url.join("static/desk.css"))).status_code == 200
     with pytest.raises(httpx.ConnectError):
@@ -99,10 +99,10 @@ async def test_the_cookie_is_for_the_path_of_the_page_and_for_no_script() -> Non
         serve_desk(ApprovalQueue()) as desk,
         httpx.AsyncClient(trust_env=False, timeout=60) as client,
     ):
-        answer = await client.get(desk.url)
-    cookie = answer.headers["set-cookie"]
-    path = answer.headers["location"]
-    assert answer.status_code == 303
+        response = await client.get(desk.url)
+    cookie = response.headers["set-cookie"]
+    path = response.headers["location"]
+    assert response.status_code == 303
     assert len(path) > 20
     assert "HttpOnly" in cookie
     assert "SameSite=Lax" in cookie
@@ -122,11 +122,11 @@ async def test_it_closes_while_a_page_is_open(caplog: pytest.LogCaptureFixture) 
     desk = await serve_desk(ApprovalQueue()).open()
     url = httpx.URL(desk.url)
     async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
-        answer = await client.get(url)
-        cookie = answer.headers["set-cookie"].partition(";")[0]
+        response = await client.get(url)
+        cookie = response.headers["set-cookie"].partition(";")[0]
         stream = await anyio.connect_tcp(url.host, url.port or 0)
         head = f"Host: {url.netloc.decode()}\r\nCookie: {cookie}\r\n\r\n"
-        await stream.send(f"GET {answer.headers['location']}changes HTTP/1.1\r\n{head}".encode())
+        await stream.send(f"GET {response.headers['location']}changes HTTP/1.1\r\n{head}".encode())
         assert b"text/event-stream" in await stream.receive()
         with anyio.fail_after(60):
             await desk.aclose()
@@ -209,7 +209,7 @@ def test_a_wrong_option_is_refused_by_name(options: dict[str, Any]) -> None:
 
 # The oldest anyio that is supported leaves the socket it could not bind to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_a_port_that_is_taken_is_told() -> None:
+async def test_a_port_that_is_taken_is_reported() -> None:
     async with serve_desk(ApprovalQueue()) as desk:
         port = httpx.URL(desk.url).port or 0
         with pytest.raises(ConfigError, match=f"cannot listen at 127.0.0.1:{port}"):
@@ -269,7 +269,7 @@ async def test_a_request_may_come_in_pieces() -> None:
         assert reply.startswith(b"HTTP/1.1 403 Forbidden\r\n")
 
 
-async def test_connections_that_send_nothing_keep_nobody_waiting() -> None:
+async def test_connections_that_send_nothing_keep_no_one_waiting() -> None:
     async with serve_desk(ApprovalQueue()) as desk, browser() as client:
         url = httpx.URL(desk.url)
         idle = [await anyio.connect_tcp(url.host, url.port or 0) for _ in range(80)]

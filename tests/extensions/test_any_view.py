@@ -1,4 +1,4 @@
-"""Whatever a server says of a view, and whatever the view posts: a view or one error, and no call
+"""Any view of a server, and anything that the view posts: a view or one error, and no call
 that the gate did not see."""
 
 from __future__ import annotations
@@ -127,11 +127,11 @@ def test_any_messages_of_a_view_are_answered_or_ignored_and_call_nothing_by_them
                     tasks.start_soon(one, app, message)
 
     async def one(app: App, message: Any) -> None:
-        said = await app.handle(message)
-        if said is not None:
-            assert set(said) in ({"jsonrpc", "id", "result"}, {"jsonrpc", "id", "error"})
-            assert said["id"] in (None, message.get("id"))
-            json.dumps(said)
+        response = await app.handle(message)
+        if response is not None:
+            assert set(response) in ({"jsonrpc", "id", "result"}, {"jsonrpc", "id", "error"})
+            assert response["id"] in (None, message.get("id"))
+            json.dumps(response)
 
     anyio.run(story)
     assert not views.calls

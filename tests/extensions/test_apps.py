@@ -45,7 +45,7 @@ def views(request: pytest.FixtureRequest) -> Views:
 
 
 @asynccontextmanager
-async def shown(
+async def opened_view(
     views: Views, approval: Any = allow_all, *, server: MemoryServer | None = None, **options: Any
 ) -> AsyncIterator[tuple[Session, App]]:
     """A session, and the app of its tool ``show``."""
@@ -73,7 +73,7 @@ async def test_a_call_of_a_view_passes_the_gate_as_one_of_an_app(views: Views) -
         asked.append(call)
         return Deny("not now") if call.arguments else Allow()
 
-    async with shown(views, approve) as (session, app):
+    async with opened_view(views, approve) as (session, app):
         result = await app.call_tool("refresh")
         assert result.structured_content == {"h": 14}
         with pytest.raises(CallDenied, match="not now"):
@@ -97,7 +97,7 @@ async def test_a_tool_without_app_in_its_visibility_is_refused_before_anybody_is
         asked.append(call)
         return Allow()
 
-    async with shown(views, approve) as (session, app):
+    async with opened_view(views, approve) as (session, app):
         for name, reason in [("model_only", "not offer the tool to its views"), ("nobody", "nor")]:
             with pytest.raises(NotSent, match=reason) as caught:
                 await app.call_tool(name)
@@ -121,15 +121,15 @@ async def test_a_tool_that_stops_being_for_apps_while_approval_is_asked_is_not_c
         views.changed("tools")
         return Allow()
 
-    async with shown(views, approve) as (_, app):
+    async with opened_view(views, approve) as (_, app):
         with pytest.raises(NotSent, match="not offer the tool to its views"):
             await app.call_tool("refresh")
     assert not views.calls
 
 
-async def test_the_audit_says_that_a_view_called(views: Views) -> None:
+async def test_the_audit_states_that_a_view_called(views: Views) -> None:
     records: list[Mapping[str, Any]] = []
-    async with shown(views, audit=records.append) as (session, app):
+    async with opened_view(views, audit=records.append) as (session, app):
         await app.call_tool("show")
         await session.call_tool("show")
         with pytest.raises(NotSent):
@@ -143,7 +143,7 @@ async def test_the_audit_says_that_a_view_called(views: Views) -> None:
 
 
 @pytest.mark.parametrize("remember", ["session", "always"])
-async def test_an_answer_remembered_for_one_origin_holds_for_none_of_the_other(
+async def test_a_decision_remembered_for_one_origin_holds_for_none_of_the_other(
     remember: Any, tmp_path: Path
 ) -> None:
     asked: list[str] = []
@@ -161,15 +161,15 @@ async def test_an_answer_remembered_for_one_origin_holds_for_none_of_the_other(
             await session.call_tool("show")
             await app.call_tool("show")
         assert asked == ["host", "app"]
-        kept = session.decisions.list() if remember == "session" else Decisions(answers).list()
-        assert [one.origin for one in kept] == ["host", "app"]
-        (session.decisions if remember == "session" else Decisions(answers)).revoke(kept[1].id)
+        stored = session.decisions.list() if remember == "session" else Decisions(answers).list()
+        assert [one.origin for one in stored] == ["host", "app"]
+        (session.decisions if remember == "session" else Decisions(answers)).revoke(stored[1].id)
         await session.call_tool("show")
         await app.call_tool("show")
         assert asked == ["host", "app", "app"]
 
 
-async def test_rules_may_tell_the_origins_apart(views: Views) -> None:
+async def test_rules_may_distinguish_the_origins(views: Views) -> None:
     rules = Rules(
         [
             Rule("deny", tool="show", origin="app"),
@@ -178,7 +178,7 @@ async def test_rules_may_tell_the_origins_apart(views: Views) -> None:
         ],
         ask=lambda call: Deny("asked"),
     )
-    async with shown(views, rules) as (session, app):
+    async with opened_view(views, rules) as (session, app):
         await session.call_tool("show")
         await app.call_tool("refresh")
         with pytest.raises(CallDenied, match="asked"):
@@ -217,7 +217,7 @@ async def test_a_hosts_own_list_has_the_tools_whose_views_a_session_reads() -> N
 
 
 async def test_an_app_is_for_a_tool_of_its_own_server(views: Views) -> None:
-    async with shown(views) as (session, app):
+    async with opened_view(views) as (session, app):
         show = await session.get_tool("show")
         async with connect(in_memory(type(views)()), name="other") as other:
             with pytest.raises(InvalidArguments, match="views call only their own server"):
@@ -231,7 +231,7 @@ async def test_an_app_is_for_a_tool_of_its_own_server(views: Views) -> None:
 
 
 async def test_a_resource_is_read_from_the_views_own_server_without_asking(views: Views) -> None:
-    async with shown(views, lambda call: Deny()) as (_, app):
+    async with opened_view(views, lambda call: Deny()) as (_, app):
         assert (await app.read_resource("data:hours")).text.endswith("14")
 
 
@@ -239,24 +239,24 @@ async def test_a_resource_is_read_from_the_views_own_server_without_asking(views
 
 
 async def test_messages_of_a_view_are_answered(views: Views) -> None:
-    async with shown(views) as (_, app):
-        said = await app.handle(call(1, "refresh"))
-        assert said is not None
-        assert (said["jsonrpc"], said["id"]) == ("2.0", 1)
-        assert said["result"]["structuredContent"] == {"h": 14}
-        said = await app.handle(request("two", "resources/read", uri="data:hours"))
-        assert said is not None
-        assert said["result"]["contents"] == [{"uri": "data:hours", "text": "14"}]
+    async with opened_view(views) as (_, app):
+        response = await app.handle(call(1, "refresh"))
+        assert response is not None
+        assert (response["jsonrpc"], response["id"]) == ("2.0", 1)
+        assert response["result"]["structuredContent"] == {"h": 14}
+        response = await app.handle(request("two", "resources/read", uri="data:hours"))
+        assert response is not None
+        assert response["result"]["contents"] == [{"uri": "data:hours", "text": "14"}]
         assert await app.handle({"jsonrpc": "2.0", "id": 3, "method": "ping"}) == {
             "jsonrpc": "2.0",
             "id": 3,
             "result": {},
         }
-        json.dumps(said)
+        json.dumps(response)
 
 
 async def test_the_views_own_meta_is_not_sent(views: Views) -> None:
-    async with shown(views) as (_, app):
+    async with opened_view(views) as (_, app):
         await app.handle(request(1, "tools/call", name="show", _meta={"com.example/x": 1}, task={}))
     (sent,) = views.calls
     assert "com.example/x" not in sent.get("_meta", {})
@@ -264,7 +264,7 @@ async def test_the_views_own_meta_is_not_sent(views: Views) -> None:
 
 
 async def test_messages_for_the_host_are_left_to_it(views: Views) -> None:
-    async with shown(views) as (_, app):
+    async with opened_view(views) as (_, app):
         before = len(views.messages)
         for message in (
             request(1, "ui/initialize", protocolVersion="2026-01-26"),
@@ -316,11 +316,11 @@ async def test_messages_for_the_host_are_left_to_it(views: Views) -> None:
     ],
 )
 async def test_any_other_request_is_refused(views: Views, message: Any, code: int, id: Any) -> None:
-    async with shown(views) as (_, app):
+    async with opened_view(views) as (_, app):
         before = views.count("resources/read")
-        said = await app.handle(message)
-        assert said is not None
-        assert (said["id"], said["error"]["code"]) == (id, code)
+        response = await app.handle(message)
+        assert response is not None
+        assert (response["id"], response["error"]["code"]) == (id, code)
         assert len(views.calls) == (code == -32050)
         assert views.count("resources/read") == before
 
@@ -329,27 +329,27 @@ async def test_a_deep_message_is_refused(views: Views) -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    async with shown(views) as (_, app):
-        said = await app.handle(call(1, "show", deep=deep))
-        assert said is not None
-        assert said["error"]["code"] == -32602
+    async with opened_view(views) as (_, app):
+        response = await app.handle(call(1, "show", deep=deep))
+        assert response is not None
+        assert response["error"]["code"] == -32602
         while deep:  # not by recursion
             deep = deep[0]
     assert not views.calls
 
 
-async def test_a_view_is_not_told_who_refused_nor_why(views: Views) -> None:
+async def test_a_view_does_not_learn_who_refused_nor_why(views: Views) -> None:
     def approve(call: ToolCall) -> Deny:
         return Deny("Ana is on holiday", by="bo")
 
-    async with shown(views, approve) as (_, app):
-        said = await app.handle(call(1, "show"))
-    assert said is not None
-    assert said["error"] == {"code": -32000, "message": "the call was not approved"}
+    async with opened_view(views, approve) as (_, app):
+        response = await app.handle(call(1, "show"))
+    assert response is not None
+    assert response["error"] == {"code": -32000, "message": "the call was not approved"}
 
 
-async def test_a_link_says_where_it_leads(views: Views) -> None:
-    async with shown(views) as (_, app):
+async def test_a_link_names_where_it_leads(views: Views) -> None:
+    async with opened_view(views) as (_, app):
         assert app.link("https://example.com/help").host == "example.com"
         assert app.link("https://good.example@evil.example/").warnings
         with pytest.raises(InvalidArguments, match="neither https"):
@@ -358,16 +358,16 @@ async def test_a_link_says_where_it_leads(views: Views) -> None:
 
 async def test_requests_of_a_view_are_limited_within_a_minute() -> None:
     views, clock = StatelessViews(), clock_of_the_loop()
-    async with shown(views, limits=Limits(view_requests_per_minute=2)) as (_, app):
+    async with opened_view(views, limits=Limits(view_requests_per_minute=2)) as (_, app):
         clock.stop()
         try:
             for id, accepted in ((1, True), (2, True), (3, False), (4, False)):
                 assert ("result" in (await app.handle(call(id, "show")) or {})) is accepted
             assert "result" in (await app.handle(request(5, "ping")) or {})
             clock.jump(59.9)
-            said = await app.handle(call(6, "show"))
-            assert said is not None
-            assert said["error"]["message"] == "too many requests within a minute"
+            response = await app.handle(call(6, "show"))
+            assert response is not None
+            assert response["error"]["message"] == "too many requests within a minute"
             clock.jump(0.2)
             assert "result" in (await app.handle(call(7, "show")) or {})
         finally:
@@ -379,7 +379,7 @@ async def test_requests_of_a_view_are_limited_within_a_minute() -> None:
 
 
 class Questions:
-    """An approval hook that waits until it is told."""
+    """An approval hook that waits until a test releases it."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -406,7 +406,7 @@ async def until(condition: Any) -> None:
 async def test_closing_an_app_withdraws_what_its_view_asks_for() -> None:
     views, questions = StatelessViews(), Questions()
     replies: list[Any] = []
-    async with shown(views, questions) as (_, app):
+    async with opened_view(views, questions) as (_, app):
 
         async def ask(id: int) -> None:
             replies.append(await app.handle(call(id, "show")))
@@ -418,9 +418,9 @@ async def test_closing_an_app_withdraws_what_its_view_asks_for() -> None:
             app.close()
         assert replies == [None, None, None]
         assert questions.withdrawn == 3
-        said = await app.handle(call(4, "show"))
-        assert said is not None
-        assert said["error"] == {"code": -32000, "message": "the view was closed"}
+        response = await app.handle(call(4, "show"))
+        assert response is not None
+        assert response["error"] == {"code": -32000, "message": "the view was closed"}
         with pytest.raises(NotSent, match="closed"):
             await app.call_tool("show")
         with pytest.raises(NotSent, match="closed"):
@@ -433,7 +433,7 @@ async def test_closing_an_app_withdraws_what_its_view_asks_for() -> None:
 async def test_a_view_may_cancel_its_own_request_and_no_other() -> None:
     views, questions = StatelessViews(), Questions()
     replies: dict[Any, Any] = {}
-    async with shown(views, questions) as (_, app):
+    async with opened_view(views, questions) as (_, app):
 
         async def ask(id: Any) -> None:
             replies[id] = await app.handle(call(id, "show"))
@@ -455,16 +455,16 @@ async def test_a_view_may_cancel_its_own_request_and_no_other() -> None:
 @pytest.mark.both_backends
 async def test_a_read_that_is_cancelled_is_not_answered() -> None:
     views = StatelessViews()
-    said = in_memory(views)
+    response = in_memory(views)
     arrived = anyio.Event()
 
     def handler(message: dict[str, Any], send: Any) -> None:
         if message.get("method") == "resources/read":
             arrived.set()
             return
-        said._handler(message, send)
+        response._handler(message, send)
 
-    async with shown(views, server=MemoryServer(handler)) as (_, app):
+    async with opened_view(views, server=MemoryServer(handler)) as (_, app):
         replies: list[Any] = []
 
         async def ask() -> None:
@@ -482,7 +482,7 @@ async def test_a_read_that_is_cancelled_is_not_answered() -> None:
 async def test_requests_under_way_are_limited_and_have_ids_of_their_own() -> None:
     views, questions = StatelessViews(), Questions()
     replies: list[Any] = []
-    async with shown(views, questions, limits=Limits(questions=2)) as (_, app):
+    async with opened_view(views, questions, limits=Limits(questions=2)) as (_, app):
 
         async def ask(id: int) -> None:
             replies.append(await app.handle(call(id, "show")))
@@ -491,12 +491,12 @@ async def test_requests_under_way_are_limited_and_have_ids_of_their_own() -> Non
             for id in (1, 2):
                 tasks.start_soon(ask, id)
             await until(lambda: questions.asked == 2)
-            said = await app.handle(call(1, "show"))
-            assert said is not None
-            assert said["error"]["message"] == "a request with this id is under way"
-            said = await app.handle(call(3, "show"))
-            assert said is not None
-            assert said["error"]["message"] == "too many requests are under way"
+            response = await app.handle(call(1, "show"))
+            assert response is not None
+            assert response["error"]["message"] == "a request with this id is under way"
+            response = await app.handle(call(3, "show"))
+            assert response is not None
+            assert response["error"]["message"] == "too many requests are under way"
             assert await app.handle(request(4, "ping")) is not None
             questions.go_on.set()
         assert all("result" in one for one in replies)

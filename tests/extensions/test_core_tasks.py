@@ -35,8 +35,8 @@ from tests.support.timing import Clock
 
 def session_of(server: CoreTasking, record: Path | None = None, **options: Any) -> Any:
     options.setdefault("approval", allow_all)
-    given = server.server if record is None else Recording(server.server, record)
-    return connect(given, name="files", **options)
+    passed = server.server if record is None else Recording(server.server, record)
+    return connect(passed, name="files", **options)
 
 
 async def called(server: CoreTasking, **options: Any) -> Any:
@@ -46,7 +46,7 @@ async def called(server: CoreTasking, **options: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """The tasks of these tests are polled every 50 ms; with a clock, as they say."""
+    """The tasks of these tests are polled every 50 ms; with a clock, as they ask."""
     if "clock" not in request.fixturenames:
         state = CoreTasking.state
 
@@ -91,7 +91,7 @@ async def test_without_a_total_timeout_the_server_chooses_how_long_to_keep_it() 
 
 
 @pytest.mark.parametrize("ttl", [0.25, 3600, 86_400.0])
-async def test_a_host_says_for_how_long_the_server_is_to_keep_a_started_task(ttl: float) -> None:
+async def test_a_host_sets_for_how_long_the_server_is_to_keep_a_started_task(ttl: float) -> None:
     server = CoreTasking("completed")
     async with session_of(server) as session:
         task = await session.start_tool("slow", ttl=ttl, timeout=90)
@@ -111,21 +111,21 @@ async def test_a_time_that_is_not_one_is_refused_and_nothing_is_sent(ttl: Any) -
 EMPTY: list[Any] = [{}, {"_meta": {}}, {"resultType": "task"}, {"taskId": ID, "status": "working"}]
 
 
-@pytest.mark.parametrize("answer", EMPTY)
-async def test_an_answer_that_is_neither_a_task_nor_a_result_is_no_empty_success(
-    answer: Any,
+@pytest.mark.parametrize("response", EMPTY)
+async def test_a_response_that_is_neither_a_task_nor_a_result_is_not_an_empty_success(
+    response: Any,
 ) -> None:
     server = CoreTasking()
-    server.created = answer
+    server.created = response
     async with session_of(server) as session:
         with pytest.raises(ProtocolViolation, match="neither a task nor a result") as caught:
             await session.call_tool("slow")
-    assert caught.value.result == answer
+    assert caught.value.result == response
     assert (caught.value.tool, server.methods) == ("slow", ["tools/call"])
 
 
 @pytest.mark.parametrize("result", EMPTY)
-async def test_a_task_whose_result_is_none_of_a_call_is_no_empty_success(result: Any) -> None:
+async def test_a_task_whose_result_is_none_of_a_call_is_not_an_empty_success(result: Any) -> None:
     server = CoreTasking("completed")
     server.result = result
     with pytest.raises(ProtocolViolation, match="not the result of a call"):
@@ -239,7 +239,7 @@ async def test_a_status_that_the_revision_does_not_have_counts_as_working_and_is
         assert any("a status of its own" in one for one in session.stats.deviations)
 
 
-async def test_the_newest_interval_is_kept_between_polls(clock: Clock) -> None:
+async def test_the_newest_interval_is_used_between_polls(clock: Clock) -> None:
     server = CoreTasking()
     server.states = [{"status": "working", "pollInterval": 5_000}, "working", "completed"]
     async with session_of(server) as session, anyio.create_task_group() as tasks:
@@ -260,13 +260,13 @@ async def test_the_newest_interval_is_kept_between_polls(clock: Clock) -> None:
 
 async def test_status_messages_are_steps_of_progress() -> None:
     states = [{"status": "working", "statusMessage": one} for one in ("one", "one", "two")]
-    server, heard = CoreTasking(*states, "completed"), list[Any]()
-    await called(server, on_progress=lambda *said: heard.append(said))
-    assert heard == [(1, None, "one"), (2, None, "two")]
+    server, received = CoreTasking(*states, "completed"), list[Any]()
+    await called(server, on_progress=lambda *status: received.append(status))
+    assert received == [(1, None, "one"), (2, None, "two")]
 
 
 async def test_the_token_of_the_call_is_good_for_progress_until_the_task_ends() -> None:
-    server, heard = CoreTasking(), list[Any]()
+    server, received = CoreTasking(), list[Any]()
 
     def progress(number: float) -> None:
         token = server.all("tools/call")[0]["_meta"]["progressToken"]
@@ -274,23 +274,23 @@ async def test_the_token_of_the_call_is_good_for_progress_until_the_task_ends() 
         server.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
     def poll(number: float) -> Callable[[], dict[str, Any]]:
-        def said() -> dict[str, Any]:
+        def status() -> dict[str, Any]:
             progress(number)
             return {"status": "working", "statusMessage": "not beside it"}
 
-        return said
+        return status
 
     server.states = [poll(0.5), poll(0.2), poll(2), "completed"]
     async with session_of(server) as session:
-        await session.call_tool("slow", on_progress=lambda *said: heard.append(said))
-        assert heard == [(0.5, 9, "m"), (2, 9, "m")]
+        await session.call_tool("slow", on_progress=lambda *status: received.append(status))
+        assert received == [(0.5, 9, "m"), (2, 9, "m")]
         progress(3)
         await session.ping()
         assert session.stats.late_answers == 1
-    assert len(heard) == 2
+    assert len(received) == 2
 
 
-async def test_notices_of_the_status_may_come_before_the_answer_and_be_of_any_form() -> None:
+async def test_notices_of_the_status_may_come_before_the_response_and_be_of_any_form() -> None:
     server = CoreTasking()
 
     def created() -> dict[str, Any]:
@@ -313,12 +313,12 @@ async def test_a_task_that_failed_with_a_result_is_an_error_of_the_tool() -> Non
 
 
 @pytest.mark.parametrize("is_error", [False, None, "yes"])
-async def test_a_task_that_failed_is_no_success_whatever_its_result_says(is_error: Any) -> None:
+async def test_a_task_that_failed_is_not_success_whatever_its_result_states(is_error: Any) -> None:
     result = await called(CoreTasking("failed", result=text("broken", isError=is_error)))
     assert result.is_error
 
 
-async def test_a_task_that_failed_without_a_result_raises_what_its_status_says() -> None:
+async def test_a_task_that_failed_without_a_result_raises_what_its_status_states() -> None:
     failed = {"status": "failed", "statusMessage": f"{ID} has no disk\x1b[2J"}
     with pytest.raises(ServerError, match=r"the task failed: .* has no disk") as caught:
         await called(CoreTasking(failed, result={"_meta": {}}))
@@ -360,16 +360,16 @@ async def test_the_result_is_judged_as_that_of_any_call() -> None:
         await called(CoreTasking(result={"content": 7}))
 
 
-async def test_an_answer_about_another_task_breaks_the_protocol() -> None:
+async def test_a_response_about_another_task_breaks_the_protocol() -> None:
     with pytest.raises(ProtocolViolation, match="another task"):
         await called(CoreTasking({"taskId": "other", "status": "working"}))
 
     class Other(CoreTasking):
         async def __call__(self, message: Any, send: Any) -> Any:
-            said = await super().__call__(message, send)
+            status = await super().__call__(message, send)
             if message.get("method") == "tasks/result":
-                said["_meta"] = {RELATED: {"taskId": "other"}}
-            return said
+                status["_meta"] = {RELATED: {"taskId": "other"}}
+            return status
 
     with pytest.raises(ProtocolViolation, match="another task"):
         await called(Other())
@@ -409,9 +409,9 @@ async def test_where_input_is_required_the_result_is_asked_for_and_the_question_
     server, person = CoreTasking("working", "input_required"), Person()
 
     async def result() -> Any:
-        answer = await server.ask("q1")
-        assert answer["result"]["_meta"] == {RELATED: {"taskId": ID}}
-        return text("hello " + answer["result"]["content"]["name"])
+        response = await server.ask("q1")
+        assert response["result"]["_meta"] == {RELATED: {"taskId": ID}}
+        return text("hello " + response["result"]["content"]["name"])
 
     server.result = result
     async with session_of(server, handlers=Handlers(elicitation=person)) as session:
@@ -428,8 +428,8 @@ async def test_a_question_is_put_down_to_the_call_of_its_task_beside_others() ->
     server, person = CoreTasking("input_required"), Person()
 
     async def result() -> Any:
-        answer = await server.ask("q1")
-        return text(answer["result"]["content"]["name"])
+        response = await server.ask("q1")
+        return text(response["result"]["content"]["name"])
 
     server.result = result
     async with (
@@ -535,10 +535,10 @@ async def test_the_total_timeout_cancels_the_task_and_never_the_request(clock: C
     assert "notifications/cancelled" not in server.methods
 
 
-@pytest.mark.parametrize("answer", [None, JsonRpcError(-32602, "it has ended")])
-async def test_cancelling_the_call_cancels_the_task(answer: Any) -> None:
+@pytest.mark.parametrize("response", [None, JsonRpcError(-32602, "it has ended")])
+async def test_cancelling_the_call_cancels_the_task(response: Any) -> None:
     server, token = CoreTasking("working"), CancelToken()
-    server.cancels = answer
+    server.cancels = response
     async with session_of(server) as session, anyio.create_task_group() as tasks:
 
         async def call() -> None:
@@ -581,7 +581,7 @@ async def test_a_server_without_cancelling_is_not_asked_to() -> None:
     assert server.all("tasks/cancel") == []
 
 
-# ---------------------------------------------------------------------- handed over
+# ---------------------------------------------------------------------- returned
 
 
 async def test_a_task_is_resumed_in_another_session() -> None:
@@ -614,18 +614,18 @@ async def test_the_id_is_in_no_log_audit_or_repr(
     log = tmp_path / "calls.jsonl"
     server = CoreTasking({"status": "working", "statusMessage": f"see {ID}"}, "completed")
     failing = CoreTasking("failed", result=JsonRpcError(-32050, f"lost {ID}"))
-    heard: list[Any] = []
+    received: list[Any] = []
     for each in (server, failing):
         async with session_of(each, audit=log) as session:
             try:
-                await session.call_tool("slow", on_progress=lambda *said: heard.append(said))
+                await session.call_tool("slow", on_progress=lambda *status: received.append(status))
             except ServerError as error:
-                heard.append(repr(error))
+                received.append(repr(error))
             assert ID not in repr(await session.start_tool("slow"))
     records = [json.loads(line) for line in log.read_text().splitlines()]
     assert [one["event"] for one in records].count("opened") == 4
     assert [one["event"] for one in records].count("closed") == 2, "two were handed over"
-    assert ID not in log.read_text() + caplog.text + repr(heard)
+    assert ID not in log.read_text() + caplog.text + repr(received)
 
 
 async def test_a_record_has_no_id_and_plays_the_task_again(tmp_path: Path) -> None:
@@ -638,8 +638,8 @@ async def test_a_record_has_no_id_and_plays_the_task_again(tmp_path: Path) -> No
         return {"task": params}
 
     async def result() -> Any:
-        answer = await server.ask("q1")
-        return text("hello " + answer["result"]["content"]["name"])
+        response = await server.ask("q1")
+        return text("hello " + response["result"]["content"]["name"])
 
     server.created, server.result = created, result
     handlers = Handlers(elicitation=person)

@@ -34,12 +34,12 @@ pytestmark = pytest.mark.one_backend
 X = Extension("com.example/x", {"k": 1, "deep": [{"a": None}]})
 
 
-def told(extensions: Any) -> ClientInfo:
+def client_declaring(extensions: Any) -> ClientInfo:
     return ClientInfo("tests", "1", extensions=extensions)
 
 
 async def declared(revision: str, **options: Any) -> Any:
-    """What a server of this revision is told of extensions."""
+    """The extensions that are declared to a server of this revision."""
     server = Asking(revision)
     async with connect(MemoryServer(server), approval=allow_all, **options) as session:
         await session.list_tools()
@@ -48,19 +48,19 @@ async def declared(revision: str, **options: Any) -> Any:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_an_extension_is_declared_with_its_settings_in_either_era(revision: str) -> None:
-    found = await declared(revision, client_info=told([X]))
+    found = await declared(revision, client_info=client_declaring([X]))
     assert found["com.example/x"] == {"k": 1, "deep": [{"a": None}]}
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_none_declares_no_extension_at_all(revision: str) -> None:
-    assert await declared(revision, client_info=told(None)) is None
+    assert await declared(revision, client_info=client_declaring(None)) is None
 
 
 async def test_a_host_declares_its_extensions_to_all_servers() -> None:
     servers = {"a": Asking(LATEST), "b": Asking(LATEST)}
     transports = {name: MemoryServer(server) for name, server in servers.items()}
-    async with Host(transports, approval=allow_all, client_info=told([X])) as host:
+    async with Host(transports, approval=allow_all, client_info=client_declaring([X])) as host:
         await host.list_tools()
     for server in servers.values():
         assert "com.example/x" in server.declared["extensions"]
@@ -95,15 +95,15 @@ def test_an_identifier_within_the_grammar_is_taken(id: str) -> None:
 
 
 @pytest.mark.parametrize("settings", [[], "{}", None, {"a": {1}}, {"a": float("nan")}, {1: 2}])
-def test_settings_that_are_no_json_object_are_refused_at_once(settings: Any) -> None:
+def test_settings_that_are_not_a_json_object_are_refused_at_once(settings: Any) -> None:
     with pytest.raises(ConfigError, match=r"com\.example/x"):
         Extension("com.example/x", settings)
 
 
 def test_settings_are_a_copy_that_cannot_be_changed() -> None:
-    given = {"k": {"deep": [1]}}
-    extension = Extension("com.example/x", given)
-    given["k"]["deep"].append(2)
+    passed = {"k": {"deep": [1]}}
+    extension = Extension("com.example/x", passed)
+    passed["k"]["deep"].append(2)
     assert extension.settings == {"k": {"deep": [1]}}
     assert Apps().settings == {"mimeTypes": ["text/html;profile=mcp-app"]}
     changed: Any = extension.settings
@@ -118,9 +118,9 @@ def test_settings_are_a_copy_that_cannot_be_changed() -> None:
     "extensions",
     ["com.example/x", {"com.example/x": {}}, 7, ["com.example/x"], [X, X], [None]],
 )
-def test_what_is_no_list_of_different_extensions_is_refused_at_once(extensions: Any) -> None:
+def test_what_is_not_a_list_of_different_extensions_is_refused_at_once(extensions: Any) -> None:
     with pytest.raises(ConfigError, match="extensions="):
-        told(extensions)
+        client_declaring(extensions)
 
 
 @pytest.mark.parametrize("wrong", [{"name": 5}, {"version": None}, {"title": 1}])
@@ -129,12 +129,12 @@ def test_a_wrong_description_of_the_host_is_refused_where_it_is_written(wrong: A
         ClientInfo(**{"name": "my-app", "version": "1.0", **wrong})
 
 
-async def test_a_server_of_a_host_may_be_told_of_other_extensions() -> None:
+async def test_a_server_of_a_host_may_be_informed_of_other_extensions() -> None:
     servers = {"a": Asking(LATEST), "b": Asking(LATEST)}
-    own = ServerConfig(MemoryServer(servers["a"]), client_info=told([X]))
+    own = ServerConfig(MemoryServer(servers["a"]), client_info=client_declaring([X]))
     app = ClientInfo("my-app", "1.0", title="My app", raw={"websiteUrl": "https://a.example"})
-    given: dict[str, Any] = {"a": own, "b": MemoryServer(servers["b"])}
-    async with Host(given, approval=allow_all, client_info=app) as host:
+    passed: dict[str, Any] = {"a": own, "b": MemoryServer(servers["b"])}
+    async with Host(passed, approval=allow_all, client_info=app) as host:
         await host.list_tools()
         declared = {name: one._setup.client for name, one in host.sessions.items()}
     assert "com.example/x" in servers["a"].declared["extensions"]
@@ -154,16 +154,16 @@ class Declaring(Asking):
     extensions: Any = None
 
     async def __call__(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
-        answer = await super().__call__(message, send)
-        if message.get("method") in ("server/discover", "initialize") and answer is not (
+        response = await super().__call__(message, send)
+        if message.get("method") in ("server/discover", "initialize") and response is not (
             NotImplemented
         ):
-            answer["capabilities"]["extensions"] = self.extensions
-        return answer
+            response["capabilities"]["extensions"] = self.extensions
+        return response
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_session_says_what_its_server_declares(revision: str) -> None:
+async def test_a_session_states_what_its_server_declares(revision: str) -> None:
     server = Declaring(revision)
     server.extensions = {"com.example/y": {"n": [1]}, "com.example/z": {}, "com.example/bad": 1}
     async with connect(MemoryServer(server), approval=allow_all) as session:
@@ -174,9 +174,9 @@ async def test_a_session_says_what_its_server_declares(revision: str) -> None:
             session.extensions["com.example/q"] = {}  # type: ignore[index]
 
 
-@pytest.mark.parametrize("said", [None, [], "x", 7, {"a/b": None}])
-def test_what_is_no_map_of_settings_declares_nothing(said: Any) -> None:
-    assert declared_extensions({"extensions": said}) == {}
+@pytest.mark.parametrize("expected", [None, [], "x", 7, {"a/b": None}])
+def test_what_is_not_a_map_of_settings_declares_nothing(expected: Any) -> None:
+    assert declared_extensions({"extensions": expected}) == {}
     assert declared_extensions({}) == {}
 
 
@@ -224,7 +224,7 @@ async def test_a_missing_capability_without_a_name_is_still_one(data: Any) -> No
     assert caught.value.required == {}
 
 
-async def test_a_server_that_needs_a_capability_to_be_discovered_says_which() -> None:
+async def test_a_server_that_needs_a_capability_to_be_discovered_names_which() -> None:
     def server(message: dict[str, Any]) -> Any:
         needs: Any = {"requiredCapabilities": {"extensions": {"com.example/x": {}}}}
         raise JsonRpcError(-32021, "missing", needs)

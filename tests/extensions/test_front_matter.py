@@ -74,7 +74,7 @@ READ: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("yaml", "value"), [one for one in READ if one[0] != "a: - b"])
-def test_the_subset_is_read_as_yaml_1_2_says(yaml: str, value: Any) -> None:
+def test_the_subset_is_parsed_as_yaml_1_2_specifies(yaml: str, value: Any) -> None:
     found = fields(yaml)["a"]
     assert found == value
     assert type(found) is type(value)
@@ -171,7 +171,7 @@ def test_sixteen_levels_are_read() -> None:
         (b"---\n" + b"# " + b"x" * 65_530 + b"\n---\n", "65,536 bytes"),
     ],
 )
-def test_what_is_no_front_matter_is_refused(content: bytes, reason: str) -> None:
+def test_what_is_not_front_matter_is_refused(content: bytes, reason: str) -> None:
     with pytest.raises(BadYaml) as refused:
         front_matter(content)
     assert reason in str(refused.value)

@@ -1,4 +1,4 @@
-"""What a server says of a skill: which entries are valid, and which paths lead to a file."""
+"""The entry of a skill: which entries are valid, and which paths lead to a file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def named(**fields: Any) -> dict[str, Any]:
     return entry(frontmatter={"name": "pdf", "description": "d", **fields})
 
 
-def test_a_valid_entry_says_what_the_skill_consists_of() -> None:
+def test_a_valid_entry_states_what_the_skill_consists_of() -> None:
     found = SkillEntry.from_wire(named(**{"allowed-tools": "Bash", "license": "MIT"}), "docs")
     assert (found.name, found.description, found.server, found.uri) == ("pdf", "d", "docs", PDF)
     assert [file.path for file in found.files] == ["SKILL.md", "references/FORMS.md"]
@@ -139,7 +139,7 @@ _PATHS = st.text(st.sampled_from("ab./\\%25EeFf?#: \0é"), max_size=12)
 
 @given(_PATHS)
 @examples(2_000)
-def test_no_path_that_is_taken_leads_out_of_the_folder(path: str) -> None:
+def test_no_path_that_is_taken_leads_out_of_the_directory(path: str) -> None:
     from posixpath import normpath
     from urllib.parse import unquote
 

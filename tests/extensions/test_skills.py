@@ -53,23 +53,23 @@ from tests.support.skills import (
     skill,
 )
 
-Answer = Allow | Deny
+Decided = Allow | Deny
 
 
 class Asked:
-    """A hook that keeps what it is asked, and gives its answer."""
+    """A hook that stores its requests, and returns its decision."""
 
-    def __init__(self, answer: Answer | None = None) -> None:
-        self.decision = answer or Allow()
+    def __init__(self, response: Decided | None = None) -> None:
+        self.decision = response or Allow()
         self.requests: list[Any] = []
 
-    def __call__(self, request: Any) -> Answer:
+    def __call__(self, request: Any) -> Decided:
         self.requests.append(request)
         return self.decision
 
 
 def change(server: SkillServer, content: bytes = b"# Other forms\n") -> None:
-    """The server changes a file, and says so in its entry."""
+    """The server changes a file, and its entry, too."""
     server.files[FORMS] = content
     fields = {"description": "Fill in forms", "allowed-tools": "Bash"}
     server.skills = [entry_of(PDF, server.files, **fields)]
@@ -143,7 +143,7 @@ async def test_a_server_that_does_not_declare_skills_is_not_asked(declared: Any)
 # -------------------------------------------------------------------------- loading
 
 
-async def test_without_its_yaml_library_nobody_is_asked_and_nothing_is_fetched(
+async def test_without_its_yaml_library_no_one_is_asked_and_nothing_is_fetched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server, hook = SkillServer(), Asked()
@@ -151,9 +151,9 @@ async def test_without_its_yaml_library_nobody_is_asked_and_nothing_is_fetched(
         (entry,) = await session.list_skills()
         before = list(server.asked)
         monkeypatch.setitem(sys.modules, "yaml", None)
-        for given in (entry, PDF):
+        for passed in (entry, PDF):
             with pytest.raises(ConfigError, match=r"mcp-client-host\[skills\]"):
-                await session.load_skill(given)
+                await session.load_skill(passed)
     assert server.asked == before
     assert hook.requests == []
 
@@ -244,7 +244,7 @@ async def test_a_context_that_is_not_hashable_is_refused() -> None:
             await session.load_skill(PDF, context=[])  # type: ignore[arg-type]
 
 
-async def test_the_text_for_a_model_says_whose_it_is_and_cannot_end_it() -> None:
+async def test_the_text_for_a_model_states_whose_it_is_and_cannot_end_it() -> None:
     server = SkillServer()
     async with connect(server.transport, name="docs", approval=allow_all) as session:
         loaded = await session.load_skill(PDF)
@@ -394,8 +394,10 @@ async def test_a_hook_or_policy_for_tool_calls_does_not_allow_a_skill_by_acciden
     assert server.reads == []
 
 
-async def test_a_hook_that_looks_at_what_only_calls_have_refuses_a_skill_and_says_why() -> None:
-    def hook(call: ToolCall) -> Answer:
+async def test_a_hook_that_looks_at_what_only_calls_have_refuses_a_skill_and_gives_the_reason() -> (
+    None
+):
+    def hook(call: ToolCall) -> Decided:
         return Allow() if call.tool.name == "pdf" else Deny("no")
 
     async with connect(SkillServer().transport, approval=hook) as session:
@@ -480,7 +482,7 @@ async def test_a_rule_denies_the_skills_of_a_server() -> None:
 
 
 @pytest.mark.parametrize("scope", ["session", "always"])
-async def test_a_remembered_yes_is_for_the_same_files_only(
+async def test_a_remembered_approval_is_for_the_same_files_only(
     scope: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, hook = SkillServer(), Asked(Allow(remember=scope))
@@ -495,8 +497,8 @@ async def test_a_remembered_yes_is_for_the_same_files_only(
         change(server)
         await session.load_skill(PDF)
         assert len(hook.requests) == 3
-        kept = session.decisions.list() if scope == "session" else answers.list()
-        assert {(one.subject, one.kind) for one in kept} == {(PDF, "skill")}
+        stored = session.decisions.list() if scope == "session" else answers.list()
+        assert {(one.subject, one.kind) for one in stored} == {(PDF, "skill")}
         (session.decisions if scope == "session" else answers).revoke_all()
         await session.load_skill(PDF)
         assert len(hook.requests) == 4
@@ -505,7 +507,7 @@ async def test_a_remembered_yes_is_for_the_same_files_only(
     assert len(hook.requests) == (5 if scope == "session" else 4)
 
 
-async def test_a_yes_for_a_skill_is_no_yes_for_a_tool_that_has_its_uri_as_name() -> None:
+async def test_an_approval_of_a_skill_is_not_one_of_a_tool_that_has_its_uri_as_name() -> None:
     hook = Asked(Allow(remember="session"))
     server = SkillServer()
     tool = {"name": PDF, "inputSchema": {"type": "object"}}
@@ -538,16 +540,16 @@ async def test_a_yes_for_a_skill_is_no_yes_for_a_tool_that_has_its_uri_as_name()
 def test_a_decision_about_a_skill_covers_no_tool_even_of_that_name_and_fingerprint() -> None:
     store, request = Decisions(), request_of()
     store.add(request, Remember("always"), "x")
-    (kept,) = store.list()
+    (stored,) = store.list()
     tool = replace(ToolCall.example(request.uri, server=request.server), findings=())
-    assert store.find(request, "x") == kept
+    assert store.find(request, "x") == stored
     assert store.find(tool, "x") is None
     store.revoke_all()
     store.add(tool, Remember("always"), "x")
     assert store.find(request, "x") is None
 
 
-async def test_an_answer_with_constraints_is_not_remembered_for_a_skill() -> None:
+async def test_a_decision_with_constraints_is_not_remembered_for_a_skill() -> None:
     where = {"/path": {"equals": "/srv"}}
     server, hook = SkillServer(), Asked(Allow(remember=Remember("session", where=where)))
     async with connect(server.transport, approval=hook) as session:
@@ -599,7 +601,7 @@ async def test_pins_refuse_a_changed_skill_before_anybody_is_asked(tmp_path: Pat
     assert len(hook.requests) == 2
 
 
-async def test_pins_that_refuse_say_that_the_first_list_was_written_down_unseen(
+async def test_pins_that_refuse_report_that_the_first_list_was_written_down_unseen(
     tmp_path: Path,
 ) -> None:
     pins = Pins(tmp_path / "mcp.lock", policy="refuse")
@@ -731,9 +733,14 @@ async def test_a_ticket_for_a_skill_is_good_for_the_same_files_once(tmp_path: Pa
     async with connect(server.transport, approval=queue) as session:
         with pytest.raises(CallPending) as pending:
             await session.load_skill(PDF)
-        (shown,) = await anyio.to_thread.run_sync(lambda: ApprovalQueue(decisions=store).pending)
-        assert isinstance(shown.request, SkillRequest)
-        assert [file.path for file in shown.request.files] == ["SKILL.md", "references/FORMS.md"]
+        (displayed,) = await anyio.to_thread.run_sync(
+            lambda: ApprovalQueue(decisions=store).pending
+        )
+        assert isinstance(displayed.request, SkillRequest)
+        assert [file.path for file in displayed.request.files] == [
+            "SKILL.md",
+            "references/FORMS.md",
+        ]
         ticket = pending.value.ticket
         await anyio.to_thread.run_sync(lambda: queue.decide(ticket, Allow(), by="bo"))
         change(server)

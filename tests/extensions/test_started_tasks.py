@@ -162,7 +162,7 @@ async def test_waiting_behind_another_ends_in_time_and_so_does_cancelling() -> N
     assert server.methods.count("tasks/cancel") == 1
 
 
-async def test_a_question_that_got_no_answer_may_be_answered_later() -> None:
+async def test_a_question_that_got_no_response_may_be_answered_later() -> None:
     answers: list[Any] = [7, Accept({"name": "Ada"})]
     handlers = Handlers(elicitation=lambda request: answers.pop(0))
     server = Tasking(QUESTION, QUESTION, done())
@@ -227,7 +227,7 @@ async def test_cancelling_asks_the_server_which_may_have_completed(
 
 
 @pytest.mark.one_backend
-async def test_cancelling_a_task_that_is_gone_is_no_error() -> None:
+async def test_cancelling_a_task_that_is_gone_is_not_an_error() -> None:
     server = Tasking(JsonRpcError(-32602, "unknown"))
     server.on_cancel = JsonRpcError(-32602, f"unknown {ID}")
     async with connect(MemoryServer(server), approval=allow_all) as session:
@@ -320,13 +320,13 @@ async def test_a_saved_task_has_its_id_and_no_argument() -> None:
 
 @pytest.mark.one_backend
 @pytest.mark.parametrize(
-    "given",
+    "passed",
     ["", "null", "[]", "{}", {}, None, 7, [], "[" * 100_000, {"mcp-client-task": 2, "mac": None}],
 )
-async def test_what_is_no_saved_task_is_refused(given: Any) -> None:
+async def test_what_is_not_a_saved_task_is_refused(passed: Any) -> None:
     async with connect(MemoryServer(Tasking()), approval=allow_all) as session:
         with pytest.raises(ConfigError, match="not a saved task"):
-            session.resume_task(given)
+            session.resume_task(passed)
 
 
 CHANGES: dict[str, Any] = {
@@ -356,11 +356,11 @@ async def test_nothing_of_a_saved_task_can_be_changed(member: str, tmp_path: Pat
     changed = {**whole, member: CHANGES[member]}
     missing = {name: value for name, value in whole.items() if name != member}
     async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
-        for given in (changed, json.dumps(changed), missing):
-            if given == whole:
+        for passed in (changed, json.dumps(changed), missing):
+            if passed == whole:
                 continue  # a member that no saved task has cannot be missing
             with pytest.raises(ConfigError, match="not a saved task") as caught:
-                session.resume_task(given)
+                session.resume_task(passed)
             assert ID not in str(caught.value)
         assert (len(server.methods), log.read_text()) == (asked, before)
         assert (await session.resume_task(json.dumps(whole)).result()).text == "done"
@@ -587,8 +587,8 @@ async def test_a_task_is_resumed_under_the_same_authorization_only(then: str) ->
             text = (await session.start_tool("slow")).to_json()
         assert "of-ana" not in json.dumps(text)
         tokens = {"same": "of-ana", "other": "of-bo"}
-        given = {"Authorization": f"Bearer {tokens[then]}"} if then in tokens else None
-        async with connect(HttpServer(url, headers=given), approval=allow_all) as session:
+        passed = {"Authorization": f"Bearer {tokens[then]}"} if then in tokens else None
+        async with connect(HttpServer(url, headers=passed), approval=allow_all) as session:
             task, before = session.resume_task(text), len(app.names)
             if then == "same":
                 assert (await task.result()).text == "done"

@@ -67,28 +67,28 @@ async def test_the_view_of_a_tool_is_read_with_its_rights(views: Views) -> None:
         }
     }
     async with showing(views) as session:
-        shown = await session.read_ui(await session.get_tool("show"))
-    assert shown.uri == VIEW
-    assert shown.html == "<!doctype html><title>Clock</title>"
-    assert "connect-src 'self' https://time.example.com;" in shown.csp
-    assert shown.allow == "camera; geolocation"
-    assert shown.domain == "clock.example.net"
-    assert shown.prefers_border is False
-    assert shown.domains == ("https://time.example.com",)
-    assert shown.findings == ()
-    assert shown.server == "clock"
+        displayed = await session.read_ui(await session.get_tool("show"))
+    assert displayed.uri == VIEW
+    assert displayed.html == "<!doctype html><title>Clock</title>"
+    assert "connect-src 'self' https://time.example.com;" in displayed.csp
+    assert displayed.allow == "camera; geolocation"
+    assert displayed.domain == "clock.example.net"
+    assert displayed.prefers_border is False
+    assert displayed.domains == ("https://time.example.com",)
+    assert displayed.findings == ()
+    assert displayed.server == "clock"
     assert views.count("resources/list") == 0
 
 
 async def test_the_host_declares_that_it_renders(views: Views) -> None:
     async with showing(views):
         pass
-    said = next(m for m in views.messages if m["method"] in ("initialize", "server/discover"))
+    reported = next(m for m in views.messages if m["method"] in ("initialize", "server/discover"))
     if isinstance(views, HandshakeViews):
-        said = next(m for m in views.messages if m["method"] == "initialize")
-        capabilities = said["params"]["capabilities"]
+        reported = next(m for m in views.messages if m["method"] == "initialize")
+        capabilities = reported["params"]["capabilities"]
     else:
-        capabilities = said["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]
+        capabilities = reported["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]
     declared = capabilities["extensions"]["io.modelcontextprotocol/ui"]
     assert declared == {"mimeTypes": ["text/html;profile=mcp-app"]}
 
@@ -97,11 +97,15 @@ async def test_the_rights_in_the_list_count_where_the_contents_have_none(views: 
     views.listed = {"ui": {"prefersBorder": True, "permissions": {"camera": {}}}}
     async with showing(views) as session:
         tool = await session.get_tool("show")
-        shown = await session.read_ui(tool)
-        assert (shown.prefers_border, shown.allow, shown.csp) == (True, "camera", RESTRICTIVE)
+        displayed = await session.read_ui(tool)
+        assert (displayed.prefers_border, displayed.allow, displayed.csp) == (
+            True,
+            "camera",
+            RESTRICTIVE,
+        )
         views.document["_meta"] = {"ui": {"prefersBorder": False}}
-        shown = await session.read_ui(tool)
-        assert (shown.prefers_border, shown.allow) == (False, "")
+        displayed = await session.read_ui(tool)
+        assert (displayed.prefers_border, displayed.allow) == (False, "")
 
 
 async def test_a_list_that_cannot_be_had_leaves_the_restrictive_policy(views: Views) -> None:
@@ -110,8 +114,8 @@ async def test_a_list_that_cannot_be_had_leaves_the_restrictive_policy(views: Vi
 
     views._resources_list = fails  # type: ignore[method-assign]
     async with showing(views) as session:
-        shown = await session.read_ui(await session.get_tool("show"))
-    assert (shown.csp, shown.allow) == (RESTRICTIVE, "")
+        displayed = await session.read_ui(await session.get_tool("show"))
+    assert (displayed.csp, displayed.allow) == (RESTRICTIVE, "")
 
 
 @pytest.mark.parametrize(
@@ -151,8 +155,8 @@ def test_the_first_piece_counts_and_no_other() -> None:
     with pytest.raises(ProtocolViolation, match="not a JSON object"):
         UiResource.from_result(result, most=100)
     result = ResourceResult.from_wire({"contents": [piece, piece]}, "clock", VIEW)
-    shown = UiResource.from_result(result, most=100)
-    assert tuple(map(str, shown.findings)) == (
+    displayed = UiResource.from_result(result, most=100)
+    assert tuple(map(str, displayed.findings)) == (
         "it has more than one piece of contents: the first one counts",
     )
 
@@ -212,11 +216,11 @@ async def test_the_policy_is_logged_and_outside_domains_are_a_warning(
     views.document["_meta"] = {"ui": {"csp": csp}}
     with caplog.at_level(logging.INFO, "mcp_client"):
         async with showing(views) as session:
-            shown = await session.read_ui(await session.get_tool("show"))
-    said = {(one.levelno, one.getMessage()) for one in caplog.records}
-    assert (logging.INFO, f"clock: {VIEW}: Content-Security-Policy: {shown.csp}") in said
-    assert (logging.WARNING, f"clock: {VIEW} may connect to https://time.example.com") in said
-    assert (logging.WARNING, f"clock: {VIEW}: {shown.findings[0]}") in said
+            displayed = await session.read_ui(await session.get_tool("show"))
+    reported = {(one.levelno, one.getMessage()) for one in caplog.records}
+    assert (logging.INFO, f"clock: {VIEW}: Content-Security-Policy: {displayed.csp}") in reported
+    assert (logging.WARNING, f"clock: {VIEW} may connect to https://time.example.com") in reported
+    assert (logging.WARNING, f"clock: {VIEW}: {displayed.findings[0]}") in reported
 
 
 async def test_only_a_tool_of_this_server_with_a_view_has_one_to_read(views: Views) -> None:
@@ -245,8 +249,8 @@ def at(url: str, views: Views) -> HttpServer:
     def respond(request: httpx.Request) -> httpx.Response:
         if request.method != "POST":
             return httpx.Response(405)
-        answer = views.reply(json.loads(request.content), lambda message: None)
-        return httpx.Response(202) if answer is None else httpx.Response(200, json=answer)
+        response = views.reply(json.loads(request.content), lambda message: None)
+        return httpx.Response(202) if response is None else httpx.Response(200, json=response)
 
     return HttpServer(url, client=httpx.AsyncClient(transport=httpx.MockTransport(respond)))
 
@@ -276,12 +280,12 @@ async def test_a_view_reaches_this_machine_only_if_its_server_is_on_it(
             client_info=ClientInfo("tests", "1", extensions=[Apps()]),
         ) as session,
     ):
-        shown = await session.read_ui(await session.get_tool("show"))
-    assert (there in shown.csp) is is_local
-    assert (there in shown.domains) is is_local
-    assert "https://a.example" in shown.csp
+        displayed = await session.read_ui(await session.get_tool("show"))
+    assert (there in displayed.csp) is is_local
+    assert (there in displayed.domains) is is_local
+    assert "https://a.example" in displayed.csp
     refused = "connectDomains: 'http://127.0.0.1:3000' left out: it is this machine"
-    assert any(refused in str(one) for one in shown.findings) is not is_local
+    assert any(refused in str(one) for one in displayed.findings) is not is_local
 
 
 async def test_a_view_of_a_program_or_of_this_process_may_reach_this_machine_and_of_a_record_not(

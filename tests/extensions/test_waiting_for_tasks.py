@@ -63,9 +63,9 @@ async def call(server: Tasking, record: Path | None = None, **options: Any) -> A
         if name in options
     }
     options.setdefault("approval", allow_all)
-    given: Any = MemoryServer(server)
-    given = given if record is None else Recording(given, record)
-    async with connect(given, **options) as session:
+    passed: Any = MemoryServer(server)
+    passed = passed if record is None else Recording(passed, record)
+    async with connect(passed, **options) as session:
         return await session.call_tool("slow", **own)
 
 
@@ -78,7 +78,7 @@ async def until(server: Tasking, method: str, times: int = 1) -> None:
 # ------------------------------------------------------------------------- the result
 
 
-async def test_a_call_waits_through_a_task_and_asks_nobody_twice() -> None:
+async def test_a_call_waits_through_a_task_and_asks_no_one_twice() -> None:
     server, asked = Tasking(working(), working(), done("at last")), list[ToolCall]()
 
     def approve(call: ToolCall) -> Allow:
@@ -115,7 +115,7 @@ async def test_an_error_that_the_tool_reports_is_a_result() -> None:
 
 
 @pytest.mark.one_backend
-async def test_tasks_get_may_say_that_it_is_a_task() -> None:
+async def test_tasks_get_may_state_that_it_is_a_task() -> None:
     server = Tasking({**working(), "resultType": "task"}, {**done(), "resultType": "task"})
     assert (await call(server)).text == "done"
 
@@ -151,7 +151,7 @@ async def test_a_task_that_failed_is_the_error_it_failed_with() -> None:
 
 @pytest.mark.one_backend
 async def test_a_task_that_failed_is_not_called_again_whatever_its_code() -> None:
-    # -32020 says of a call that was refused that its headers were out of date.
+    # -32020 reports that a call was refused because its headers were out of date.
     server = Tasking({"status": "failed", "error": {"code": -32020, "message": "headers"}})
     async with (
         serving(TaskingOverHttp(server)) as served,
@@ -180,7 +180,7 @@ async def test_a_task_that_has_expired_has_an_unknown_outcome() -> None:
 
 @pytest.mark.one_backend
 @pytest.mark.parametrize("retryable", [True, False])
-async def test_an_unknown_outcome_is_retryable_where_a_trusted_tool_says_so(
+async def test_an_unknown_outcome_is_retryable_if_a_trusted_tool_declares_it(
     retryable: bool,
 ) -> None:
     server = Tasking({"status": "cancelled"})
@@ -194,7 +194,7 @@ async def test_an_unknown_outcome_is_retryable_where_a_trusted_tool_says_so(
 
 
 async def settle() -> None:
-    """Let whatever is due happen, while the clock of the loop stands."""
+    """Let whatever is due happen, while the clock of the loop is stopped."""
     for _ in range(20):
         await anyio.to_thread.run_sync(time.sleep, 0.001)
 
@@ -253,7 +253,7 @@ async def test_polls_keep_to_the_newest_interval_that_the_server_asks_for(clock:
         {"resultType": 7, "content": []},
     ],
 )
-async def test_a_completed_task_without_the_result_of_a_call_is_no_empty_success(
+async def test_a_completed_task_without_the_result_of_a_call_is_not_an_empty_success(
     result: Any,
 ) -> None:
     with pytest.raises(ProtocolViolation, match="not the result of a call") as caught:
@@ -261,9 +261,9 @@ async def test_a_completed_task_without_the_result_of_a_call_is_no_empty_success
     assert ID not in str(caught.value)
 
 
-@pytest.mark.parametrize("said", [0, 1, -5, "fast", True, 1e300])
-async def test_a_strange_interval_makes_no_busy_loop(said: Any, clock: Clock) -> None:
-    server = Tasking(working(pollIntervalMs=said), created={"pollIntervalMs": said})
+@pytest.mark.parametrize("expected", [0, 1, -5, "fast", True, 1e300])
+async def test_a_strange_interval_makes_no_busy_loop(expected: Any, clock: Clock) -> None:
+    server = Tasking(working(pollIntervalMs=expected), created={"pollIntervalMs": expected})
     clock.stop()
     async with calling(server, timeout=60) as outcome:
         await sent(server, "tools/call")
@@ -286,7 +286,7 @@ async def test_a_task_that_is_created_with_something_to_fetch_is_asked_about_at_
 
 
 async def test_status_messages_are_progress_each_once() -> None:
-    told: list[Any] = []
+    reported: list[Any] = []
     server = Tasking(
         working("half"),
         working("half"),
@@ -295,19 +295,24 @@ async def test_status_messages_are_progress_each_once() -> None:
         done(),
         created={"statusMessage": "begun"},
     )
-    await call(server, on_progress=lambda *progress: told.append(progress))
-    assert told == [(1, None, "begun"), (2, None, "half"), (3, None, "most"), (4, None, "of ***")]
+    await call(server, on_progress=lambda *progress: reported.append(progress))
+    assert reported == [
+        (1, None, "begun"),
+        (2, None, "half"),
+        (3, None, "most"),
+        (4, None, "of ***"),
+    ]
 
 
-async def test_an_async_callback_hears_the_progress_of_a_task() -> None:
-    told: list[Any] = []
+async def test_an_async_callback_receives_the_progress_of_a_task() -> None:
+    reported: list[Any] = []
 
-    async def tell(*progress: Any) -> None:
+    async def report(*progress: Any) -> None:
         await anyio.lowlevel.checkpoint()
-        told.append(progress[2])
+        reported.append(progress[2])
 
-    await call(Tasking(working("a"), working("b"), done()), on_progress=tell)
-    assert told == ["a", "b"]
+    await call(Tasking(working("a"), working("b"), done()), on_progress=report)
+    assert reported == ["a", "b"]
 
 
 # ---------------------------------------------------------------------------- questions
@@ -316,13 +321,13 @@ async def test_an_async_callback_hears_the_progress_of_a_task() -> None:
 async def test_a_question_is_asked_once_over_polls_that_repeat_it() -> None:
     asked: list[ElicitRequest] = []
 
-    def answer(request: ElicitRequest) -> Accept:
+    def respond(request: ElicitRequest) -> Accept:
         asked.append(request)
         return Accept({"name": "Ada"})
 
     key = f"{ID}:1"
     server = Tasking(question(key), question(key), working(), done())
-    result = await call(server, handlers=Handlers(elicitation=answer))
+    result = await call(server, handlers=Handlers(elicitation=respond))
     assert result.text == "done"
     assert len(asked) == 1
     assert asked[0].call is not None and asked[0].call.tool.name == "slow"
@@ -339,10 +344,10 @@ async def test_a_question_that_comes_later_is_answered_by_itself() -> None:
     assert keys == [["a"], ["b"], ["c", "d"]]
 
 
-async def test_an_answer_that_was_refused_is_sent_again_without_asking_again() -> None:
+async def test_a_response_that_was_refused_is_sent_again_without_asking_again() -> None:
     asked: list[Any] = []
 
-    def answer(request: ElicitRequest) -> Accept:
+    def respond(request: ElicitRequest) -> Accept:
         asked.append(request)
         return Accept({"name": "Ada"})
 
@@ -353,7 +358,7 @@ async def test_an_answer_that_was_refused_is_sent_again_without_asking_again() -
         return refusals.pop() if refusals else {}
 
     server.on_update = refuse
-    assert (await call(server, handlers=Handlers(elicitation=answer))).text == "done"
+    assert (await call(server, handlers=Handlers(elicitation=respond))).text == "done"
     assert len(asked) == 1
     assert len(server.all("tasks/update")) == 2
 
@@ -361,7 +366,7 @@ async def test_an_answer_that_was_refused_is_sent_again_without_asking_again() -
 @pytest.mark.parametrize(
     ("handlers", "error"), [(Handlers(elicitation=lambda request: 7), Unanswered), (None, None)]
 )
-async def test_a_question_without_an_answer_ends_the_call_and_the_task(
+async def test_a_question_without_a_response_ends_the_call_and_the_task(
     handlers: Any, error: type[McpError] | None
 ) -> None:
     server = Tasking(question(f"{ID}:1"))
@@ -613,7 +618,7 @@ async def test_a_malformed_task_breaks_the_protocol(created: Any) -> None:
         {**done(), "resultType": "perhaps"},
     ],
 )
-async def test_a_malformed_answer_about_a_task_breaks_the_protocol(state: Any) -> None:
+async def test_a_malformed_response_about_a_task_breaks_the_protocol(state: Any) -> None:
     server = Tasking(state)
     async with connect(MemoryServer(server), approval=allow_all) as session:
         with pytest.raises(ProtocolViolation) as caught:
@@ -623,7 +628,7 @@ async def test_a_malformed_answer_about_a_task_breaks_the_protocol(state: Any) -
 
 
 @pytest.mark.one_backend
-async def test_a_task_that_nobody_declared_breaks_the_protocol() -> None:
+async def test_a_task_that_no_one_declared_breaks_the_protocol() -> None:
     with pytest.raises(ProtocolViolation, match="'task'"):
         await call(Tasking(), client_info=ClientInfo("tests", "1", extensions=None))
 
@@ -675,10 +680,12 @@ async def test_the_id_of_a_task_is_nowhere(
 
 
 async def test_a_task_is_replayed_from_a_record(tmp_path: Path) -> None:
-    record, told = tmp_path / "record.jsonl", list[Any]()
+    record, reported = tmp_path / "record.jsonl", list[Any]()
     server = Tasking(working(f"half of {ID}"), question(f"{ID}:1"), done(f"got {ID}"))
     await call(server, handlers=YES, record=record)
     async with connect(ReplayServer(record), approval=allow_all, handlers=YES) as session:
-        result = await session.call_tool("slow", on_progress=lambda *said: told.append(said[2]))
+        result = await session.call_tool(
+            "slow", on_progress=lambda *progress: reported.append(progress[2])
+        )
     assert result.text == "got [task 1]"
-    assert told == ["half of ***"]
+    assert reported == ["half of ***"]

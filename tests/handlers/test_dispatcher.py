@@ -84,8 +84,8 @@ def test_a_request_that_cannot_be_handled_is_answered_and_the_clocks_go_on(
     dispatcher.start(backend)
     pause = clocks.broken if broken == "clocks" else clocks.pause
     dispatcher.on_request(line, Request("q", *FORM), era, pause)
-    (answer,) = line.sent
-    assert (answer["id"], answer["error"]["code"]) == ("q", -32603)
+    (response,) = line.sent
+    assert (response["id"], response["error"]["code"]) == ("q", -32603)
     assert clocks.paused == 0
     assert "cannot handle" in caplog.text
     assert "Traceback" in caplog.text

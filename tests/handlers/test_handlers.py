@@ -63,8 +63,8 @@ def fill(request: ElicitRequest) -> Accept:
     return Accept({"name": "Ada"})
 
 
-def always(answer: Any, request: Any) -> Any:
-    return answer
+def always(response: Any, request: Any) -> Any:
+    return response
 
 
 async def fill_async(request: ElicitRequest) -> Accept:
@@ -101,13 +101,13 @@ OPTIONAL = {
 async def test_a_form_of_a_schema_generator_is_shown_and_answered(revision: str) -> None:
     seen: list[Any] = []
 
-    def answer(request: ElicitRequest) -> Accept:
+    def respond(request: ElicitRequest) -> Accept:
         seen.append([(field.name, field.kind, field.required) for field in request.fields])
         return Accept({"size": "m", "tags": ["a", "b"]})
 
     params = {"mode": None, "message": "Who?", "requestedSchema": OPTIONAL}
-    said = await asked(
-        Asking(revision, ("elicitation/create", params)), Handlers(elicitation=answer)
+    reported = await asked(
+        Asking(revision, ("elicitation/create", params)), Handlers(elicitation=respond)
     )
     assert seen == [
         [
@@ -117,21 +117,23 @@ async def test_a_form_of_a_schema_generator_is_shown_and_answered(revision: str)
             ("tags", "texts", False),
         ]
     ]
-    assert said["q0"]["content"] == {"size": "m", "tags": ["a", "b"], "nick": None}
+    assert reported["q0"]["content"] == {"size": "m", "tags": ["a", "b"], "nick": None}
 
 
 @EACH_ERA
 async def test_sampling_in_the_words_of_servers_is_a_plain_request(revision: str) -> None:
     seen: list[SamplingRequest] = []
 
-    def answer(request: SamplingRequest) -> SamplingResult:
+    def respond(request: SamplingRequest) -> SamplingResult:
         seen.append(request)
         return SamplingResult("Hello", model="m")
 
     message = {"role": "user", "content": {"type": "text", "text": "Hi"}}
     odd = {"messages": [message], "maxTokens": 10.0, "tools": [], "toolChoice": {"mode": "auto"}}
-    said = await asked(Asking(revision, ("sampling/createMessage", odd)), Handlers(sampling=answer))
-    assert said["q0"]["model"] == "m"
+    reported = await asked(
+        Asking(revision, ("sampling/createMessage", odd)), Handlers(sampling=respond)
+    )
+    assert reported["q0"]["model"] == "m"
     assert [(one.max_tokens, type(one.max_tokens), one.tools) for one in seen] == [(10, int, ())]
 
 
@@ -238,7 +240,7 @@ async def test_a_handler_of_any_kind_fills_in_a_form(revision: str, handler: Any
 
 @EACH_ERA
 @pytest.mark.parametrize(
-    ("answer", "sent"),
+    ("response", "sent"),
     [
         (Decline(), {"action": "decline"}),
         (Cancel(), {"action": "cancel"}),
@@ -247,9 +249,9 @@ async def test_a_handler_of_any_kind_fills_in_a_form(revision: str, handler: Any
     ],
 )
 async def test_decline_and_cancel_are_sent_without_content(
-    revision: str, answer: Any, sent: dict[str, Any]
+    revision: str, response: Any, sent: dict[str, Any]
 ) -> None:
-    answers = await asked(Asking(revision, FORM), Handlers(elicitation=lambda request: answer))
+    answers = await asked(Asking(revision, FORM), Handlers(elicitation=lambda request: response))
     assert answers == {"q0": sent}
 
 
@@ -277,13 +279,13 @@ async def test_fill_false_leaves_out_defaults() -> None:
     properties = {"a": {"type": "integer", "default": 1}}
     schema = {"type": "object", "properties": properties}
     question = ("elicitation/create", {"message": "?", "requestedSchema": schema})
-    for given, sent in (
+    for passed, sent in (
         (Accept(), {"a": 1}),
         (Accept(fill=False), {}),
         (Accept({"a": 2}), {"a": 2}),
     ):
         server = Asking(LATEST, question)
-        answers = await asked(server, Handlers(elicitation=functools.partial(always, given)))
+        answers = await asked(server, Handlers(elicitation=functools.partial(always, passed)))
         assert answers["q0"] == {"action": "accept", "content": sent}
 
 
@@ -374,8 +376,8 @@ async def test_a_failing_handler_gives_the_server_an_error_without_the_reason(
     handler: Any, why: str
 ) -> None:
     server = Asking(NEWEST_HANDSHAKE, FORM)
-    answer = (await asked(server, Handlers(elicitation=handler)))["q0"]
-    assert answer == {"code": -32603, "message": "the client has no response to this"}
+    response = (await asked(server, Handlers(elicitation=handler)))["q0"]
+    assert response == {"code": -32603, "message": "the client has no response to this"}
     server = Asking(LATEST, FORM)
     with pytest.raises(Unanswered, match=why) as caught:
         await asked(server, Handlers(elicitation=handler))
@@ -411,7 +413,7 @@ async def test_accepting_a_url_with_content_is_refused() -> None:
 
 
 @EACH_ERA
-async def test_a_sampling_handler_gets_the_request_and_its_answer_is_sent(revision: str) -> None:
+async def test_a_sampling_handler_gets_the_request_and_its_response_is_sent(revision: str) -> None:
     seen: list[SamplingRequest] = []
 
     def handler(request: SamplingRequest) -> SamplingResult:
@@ -442,11 +444,11 @@ async def test_a_sampling_handler_gets_the_request_and_its_answer_is_sent(revisi
         raises,
     ],
 )
-async def test_any_answer_of_the_sampling_hook_but_allow_rejects_the_request(hook: Any) -> None:
+async def test_any_decision_of_the_sampling_hook_but_allow_rejects_the_request(hook: Any) -> None:
     seen: list[Any] = []
     handlers = Handlers(sampling=seen.append, sampling_approval=hook)
-    answer = (await asked(Asking(NEWEST_HANDSHAKE, SAMPLE), handlers))["q0"]
-    assert answer == {"code": -1, "message": "User rejected sampling request"}
+    response = (await asked(Asking(NEWEST_HANDSHAKE, SAMPLE), handlers))["q0"]
+    assert response == {"code": -1, "message": "User rejected sampling request"}
     with pytest.raises(Unanswered, match="rejected"):
         await asked(Asking(LATEST, SAMPLE), handlers)
     assert seen == []
@@ -525,7 +527,7 @@ async def test_a_conversation_with_unmatched_tool_results_is_refused(
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         "Hello",
         {"role": "assistant", "content": {"type": "text", "text": "x"}},
@@ -535,9 +537,9 @@ async def test_a_conversation_with_unmatched_tool_results_is_refused(
         SamplingResult({"type": "text", "text": {1, 2}}, "m"),
     ],
 )
-async def test_an_invalid_sampling_answer_is_not_sent(answer: Any) -> None:
+async def test_an_invalid_sampling_answer_is_not_sent(response: Any) -> None:
     server = Asking(NEWEST_HANDSHAKE, SAMPLE)
-    assert (await asked(server, Handlers(sampling=lambda _: answer)))["q0"]["code"] == -32603
+    assert (await asked(server, Handlers(sampling=lambda _: response)))["q0"]["code"] == -32603
 
 
 @EACH_ERA
@@ -567,7 +569,7 @@ async def test_a_root_that_is_not_a_file_uri_is_not_sent(root: Any) -> None:
 
 @pytest.mark.both_backends
 async def test_roots_changed_is_sent_only_where_it_was_declared() -> None:
-    for revision, roots, told in (
+    for revision, roots, reported in (
         (NEWEST_HANDSHAKE, lambda request: [], 1),
         (NEWEST_HANDSHAKE, [], 0),
         (LATEST, lambda request: [], 0),
@@ -576,7 +578,7 @@ async def test_roots_changed_is_sent_only_where_it_was_declared() -> None:
         async with connect(MemoryServer(server), handlers=Handlers(roots=roots)) as session:
             await session.roots_changed()
             await session.list_tools()
-        assert len(server.all("notifications/roots/list_changed")) == told
+        assert len(server.all("notifications/roots/list_changed")) == reported
 
 
 async def test_a_server_may_send_requests_as_soon_as_it_is_initialized() -> None:
@@ -646,7 +648,7 @@ async def test_the_clocks_of_calls_under_way_are_paused_while_a_handler_runs() -
     class Telling(Asking):
         async def __call__(self, message: dict[str, Any], send: Any) -> Any:
             if message.get("method") == "tools/call":
-                self.tell("notifications/progress", progressToken=message["id"], progress=1)
+                self.notify("notifications/progress", progressToken=message["id"], progress=1)
             return await super().__call__(message, send)
 
     server = Telling(NEWEST_HANDSHAKE, FORM)
@@ -676,11 +678,11 @@ async def test_the_time_a_handler_takes_between_rounds_is_not_counted_for_the_ca
 
 @pytest.mark.both_backends
 async def test_a_withdrawn_request_cancels_its_handler_and_is_not_answered() -> None:
-    shown, gone = anyio.Event(), anyio.Event()
+    displayed, gone = anyio.Event(), anyio.Event()
 
     async def handler(request: ElicitRequest) -> Accept:
         try:
-            shown.set()
+            displayed.set()
             await anyio.sleep_forever()
         finally:
             gone.set()
@@ -690,9 +692,9 @@ async def test_a_withdrawn_request_cancels_its_handler_and_is_not_answered() -> 
     async with connect(MemoryServer(server), handlers=Handlers(elicitation=handler)) as session:
         await session.list_tools()
         server.put("q", FORM)
-        await shown.wait()
-        server.tell("notifications/cancelled", requestId="another")
-        server.tell("notifications/cancelled", requestId="q", reason="never mind")
+        await displayed.wait()
+        server.notify("notifications/cancelled", requestId="another")
+        server.notify("notifications/cancelled", requestId="q", reason="never mind")
         await gone.wait()
         await session.list_tools(refresh=True)
     assert server.answers == {}
@@ -700,11 +702,11 @@ async def test_a_withdrawn_request_cancels_its_handler_and_is_not_answered() -> 
 
 @pytest.mark.both_backends
 async def test_closing_the_session_cancels_its_handlers() -> None:
-    shown, gone = anyio.Event(), anyio.Event()
+    displayed, gone = anyio.Event(), anyio.Event()
 
     async def handler(request: ElicitRequest) -> None:
         try:
-            shown.set()
+            displayed.set()
             await anyio.sleep_forever()
         finally:
             gone.set()
@@ -713,7 +715,7 @@ async def test_closing_the_session_cancels_its_handlers() -> None:
     async with connect(MemoryServer(server), handlers=Handlers(elicitation=handler)) as session:
         await session.list_tools()
         server.put("q", FORM)
-        await shown.wait()
+        await displayed.wait()
     assert gone.is_set()
 
 
@@ -723,10 +725,10 @@ async def test_closing_the_session_cancels_its_handlers() -> None:
 async def test_closing_the_session_ends_a_call_whose_handler_is_being_asked(
     revision: str, stubborn: bool
 ) -> None:
-    shown = anyio.Event()
+    displayed = anyio.Event()
 
     async def handler(request: ElicitRequest) -> Accept:
-        shown.set()
+        displayed.set()
         try:
             await anyio.sleep_forever()
         except BaseException:
@@ -747,7 +749,7 @@ async def test_closing_the_session_ends_a_call_whose_handler_is_being_asked(
                 await session.call_tool("ask")
 
         calls.start_soon(call)
-        await shown.wait()
+        await displayed.wait()
         await session.aclose()
     assert server.answers == {}
 
@@ -773,14 +775,14 @@ async def test_a_handler_that_raises_is_logged_with_its_traceback_once(
     assert "in raises" in caplog.text
 
 
-def _sync(answer: Any) -> Any:
-    return lambda request: answer
+def _sync(response: Any) -> Any:
+    return lambda request: response
 
 
-def _async(answer: Any) -> Any:
+def _async(response: Any) -> Any:
     async def handler(request: Any) -> Any:
         await anyio.lowlevel.checkpoint()
-        return answer
+        return response
 
     return handler
 
@@ -788,7 +790,7 @@ def _async(answer: Any) -> Any:
 @EACH_ERA
 @pytest.mark.parametrize("kind", [_sync, _async], ids=["sync", "async"])
 @pytest.mark.parametrize(
-    ("name", "question", "answer", "sent"),
+    ("name", "question", "response", "sent"),
     [
         ("elicitation", FORM, Accept({"name": "Ada"}), {"content": {"name": "Ada"}}),
         (
@@ -813,20 +815,20 @@ def _async(answer: Any) -> Any:
     ],
 )
 async def test_every_handler_may_be_sync_or_async_and_answer_typed_or_as_on_the_wire(
-    revision: str, kind: Any, name: str, question: Any, answer: Any, sent: dict[str, Any]
+    revision: str, kind: Any, name: str, question: Any, response: Any, sent: dict[str, Any]
 ) -> None:
-    handlers: Any = Handlers(**{name: kind(answer)})
+    handlers: Any = Handlers(**{name: kind(response)})
     answers = await asked(Asking(revision, question), handlers)
     assert answers["q0"].items() >= sent.items()
 
 
 @pytest.mark.both_backends
 async def test_handlers_are_cancelled_when_their_server_has_gone() -> None:
-    shown, gone = anyio.Event(), anyio.Event()
+    displayed, gone = anyio.Event(), anyio.Event()
 
     async def handler(request: ElicitRequest) -> None:
         try:
-            shown.set()
+            displayed.set()
             await anyio.sleep_forever()
         finally:
             gone.set()
@@ -836,7 +838,7 @@ async def test_handlers_are_cancelled_when_their_server_has_gone() -> None:
     async with connect(transport, handlers=Handlers(elicitation=handler)) as session:
         await session.list_tools()
         server.put("q", FORM)
-        await shown.wait()
+        await displayed.wait()
         transport.end()
         await gone.wait()
 
@@ -859,15 +861,15 @@ class Wanting(Asking):
 
 
 @pytest.mark.both_backends
-@pytest.mark.parametrize(("answer", "retryable"), [(Accept(), True), (Decline(), False)])
+@pytest.mark.parametrize(("response", "retryable"), [(Accept(), True), (Decline(), False)])
 async def test_required_urls_are_given_to_the_handler_and_then_raised(
-    answer: Any, retryable: bool
+    response: Any, retryable: bool
 ) -> None:
     seen: list[ElicitRequest] = []
 
     def handler(request: ElicitRequest) -> Any:
         seen.append(request)
-        return answer
+        return response
 
     server = Wanting(NEWEST_HANDSHAKE)
     async with connect(
@@ -881,11 +883,11 @@ async def test_required_urls_are_given_to_the_handler_and_then_raised(
         assert [request.url for request in seen] == [URL]
         with pytest.raises(ConfigError):
             await session.wait_for_elicitation("another")
-        server.tell("notifications/elicitation/complete", elicitationId="another")
+        server.notify("notifications/elicitation/complete", elicitationId="another")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.wait_for_elicitation, "e")
-            server.tell("notifications/elicitation/complete", elicitationId="e")
-            server.tell("notifications/elicitation/complete", elicitationId="e")
+            server.notify("notifications/elicitation/complete", elicitationId="e")
+            server.notify("notifications/elicitation/complete", elicitationId="e")
     assert len(server.all("tools/call")) == 1
 
 
@@ -972,7 +974,7 @@ async def test_a_log_line_after_closing_starts_no_task() -> None:
 @pytest.mark.both_backends
 async def test_a_coroutine_returned_after_cancellation_is_closed() -> None:
     let_go, running = threading.Event(), threading.Event()
-    given: list[Any] = []
+    passed: list[Any] = []
 
     async def late() -> None:
         raise AssertionError("nobody waits for this any more")
@@ -980,8 +982,8 @@ async def test_a_coroutine_returned_after_cancellation_is_closed() -> None:
     def handler() -> Any:
         running.set()
         let_go.wait(30)
-        given.append(late())
-        return given[0]
+        passed.append(late())
+        return passed[0]
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(invoke_callback, handler)
@@ -989,21 +991,21 @@ async def test_a_coroutine_returned_after_cancellation_is_closed() -> None:
             await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
     let_go.set()
-    while not given or inspect.getcoroutinestate(given[0]) != inspect.CORO_CLOSED:
+    while not passed or inspect.getcoroutinestate(passed[0]) != inspect.CORO_CLOSED:
         await anyio.lowlevel.checkpoint()
 
 
 @pytest.mark.both_backends
-@pytest.mark.parametrize(("within", "told"), [(20.0, ["one", "two"]), (0.0, [])])
+@pytest.mark.parametrize(("within", "expected"), [(20.0, ["one", "two"]), (0.0, [])])
 async def test_queued_calls_are_made_before_the_end_as_far_as_there_is_time(
-    within: float, told: list[str]
+    within: float, expected: list[str]
 ) -> None:
-    begun, go_on, said = anyio.Event(), anyio.Event(), list[str]()
+    begun, go_on, reported = anyio.Event(), anyio.Event(), list[str]()
 
     async def callback(text: str) -> None:
         begun.set()
         await go_on.wait()
-        said.append(text)
+        reported.append(text)
 
     queue = CallbackQueue(callback, "log", "desk", backend=current(), most=9, stats=Stats())
     queue.notify("one")
@@ -1015,16 +1017,16 @@ async def test_queued_calls_are_made_before_the_end_as_far_as_there_is_time(
         go_on.set()
     queue.notify("three")
     await anyio.wait_all_tasks_blocked()
-    assert said == told
+    assert reported == expected
 
 
 @pytest.mark.both_backends
 async def test_a_new_connection_cancels_the_handlers_called_for_the_old_one() -> None:
-    shown, gone = anyio.Event(), anyio.Event()
+    displayed, gone = anyio.Event(), anyio.Event()
 
     async def handler(request: ElicitRequest) -> None:
         try:
-            shown.set()
+            displayed.set()
             await anyio.sleep_forever()
         finally:
             gone.set()
@@ -1034,7 +1036,7 @@ async def test_a_new_connection_cancels_the_handlers_called_for_the_old_one() ->
     async with connect(transport, handlers=Handlers(elicitation=handler)) as session:
         await session.list_tools()
         server.put("q", FORM)
-        await shown.wait()
+        await displayed.wait()
         transport.end()
         await session.list_tools(refresh=True)
         await gone.wait()
@@ -1042,7 +1044,7 @@ async def test_a_new_connection_cancels_the_handlers_called_for_the_old_one() ->
 
 
 async def test_a_request_during_closing_reaches_no_handler() -> None:
-    shown: list[ElicitRequest] = []
+    displayed: list[ElicitRequest] = []
 
     server = Asking(NEWEST_HANDSHAKE)
     transport = MemoryTransport(server)
@@ -1054,9 +1056,9 @@ async def test_a_request_during_closing_reaches_no_handler() -> None:
         await closing()
 
     transport.aclose = ask_and_close  # type: ignore[method-assign]
-    handlers = Handlers(elicitation=shown.append)
+    handlers = Handlers(elicitation=displayed.append)
     async with connect(transport, approval=allow_all, handlers=handlers) as session:
         await session.list_tools()
     assert session._dispatcher._tasks is not None
     assert len(session._dispatcher._tasks) == 0
-    assert shown == []
+    assert displayed == []

@@ -39,7 +39,7 @@ async def call(server: Asking, handlers: Handlers = YES, **options: Any) -> Any:
         return await session.call_tool("ask", {"a": [1]}, meta={"com.example/own": 1})
 
 
-async def test_the_retry_is_the_same_request_with_the_answers_the_state_and_a_new_id() -> None:
+async def test_the_retry_is_the_same_request_with_the_responses_the_state_and_a_new_id() -> None:
     server = Asking(LATEST, FORM, ("roots/list", {}))
     await call(server)
     first, second = (m for m in server.messages if m["method"] == "tools/call")
@@ -92,7 +92,7 @@ async def test_a_server_that_keeps_asking_back_is_given_up_after_limits_rounds()
     assert caught.value.tool == "ask"
 
 
-async def test_no_person_is_asked_for_an_answer_that_would_not_be_sent() -> None:
+async def test_no_person_is_asked_for_a_response_that_would_not_be_sent() -> None:
     class Insisting(Asking):
         def round(self, params: dict[str, Any]) -> Any:
             return super().round({})
@@ -181,8 +181,8 @@ async def test_concurrent_calls_have_separate_rounds() -> None:
         def round(self, params: dict[str, Any]) -> Any:
             who = params["arguments"]["who"]
             if "inputResponses" in params:
-                answer = params["inputResponses"]["q"]["content"]["name"]
-                return said(f"{who} {params['requestState']} {answer}")
+                response = params["inputResponses"]["q"]["content"]["name"]
+                return said(f"{who} {params['requestState']} {response}")
             question = form(who, name={"type": "string"})
             asked = {"q": {"method": question[0], "params": question[1]}}
             state = f"of {who}"
@@ -249,7 +249,7 @@ async def test_a_failing_roots_handler_ends_the_call_and_not_the_session() -> No
         assert (await session.call_tool("plain")).text == "plain"
 
 
-async def test_decline_is_sent_like_any_answer() -> None:
+async def test_decline_is_sent_like_any_response() -> None:
     server = Asking(LATEST, FORM)
     await call(server, Handlers(elicitation=lambda request: Decline()))
     assert server.answers == {"q0": {"action": "decline"}}
@@ -257,10 +257,10 @@ async def test_decline_is_sent_like_any_answer() -> None:
 
 @pytest.mark.both_backends
 async def test_cancelling_a_call_cancels_its_handler() -> None:
-    shown, gone = anyio.Event(), anyio.Event()
+    displayed, gone = anyio.Event(), anyio.Event()
 
     async def handler(request: ElicitRequest) -> None:
-        shown.set()
+        displayed.set()
         try:
             await anyio.sleep_forever()
         finally:
@@ -271,7 +271,7 @@ async def test_cancelling_a_call_cancels_its_handler() -> None:
     async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.call_tool, "ask")
-            await shown.wait()
+            await displayed.wait()
             tasks.cancel_scope.cancel()
         assert gone.is_set()
         assert (await session.call_tool("plain")).text == "plain"
@@ -293,12 +293,12 @@ async def test_all_rounds_share_one_total_timeout(clock: Clock) -> None:
 
 
 async def test_a_connection_lost_between_rounds_raises_connection_lost() -> None:
-    async def answer(request: ElicitRequest) -> Accept:
+    async def respond(request: ElicitRequest) -> Accept:
         await session._connection.transport.aclose()
         return Accept({"name": "Ada"})
 
     server = Asking(LATEST, FORM)
-    handlers = Handlers(elicitation=answer)
+    handlers = Handlers(elicitation=respond)
     async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
         with pytest.raises(ConnectionLost, match="may have run") as caught:
             await session.call_tool("ask")
@@ -306,7 +306,7 @@ async def test_a_connection_lost_between_rounds_raises_connection_lost() -> None
     assert len([m for m in server.messages if m["method"] == "tools/call"]) == 1
 
 
-async def test_an_error_answer_to_a_later_round_is_raised() -> None:
+async def test_an_error_response_to_a_later_round_is_raised() -> None:
     class Broken(Asking):
         def round(self, params: dict[str, Any]) -> Any:
             if "inputResponses" in params:
@@ -336,10 +336,10 @@ async def test_prompts_and_resources_may_take_rounds_like_calls(method: str) -> 
                 return {"supportedVersions": [LATEST], "capabilities": offered}
             if message.get("method") == method:
                 self.messages.append(message)
-                answer = self.round(message["params"])
-                if "content" in answer:
-                    answer = {"messages": [], "contents": []}
-                return answer
+                response = self.round(message["params"])
+                if "content" in response:
+                    response = {"messages": [], "contents": []}
+                return response
             return await super().__call__(message, send)
 
     server = ParsedResult(LATEST, FORM)
@@ -354,7 +354,7 @@ async def test_prompts_and_resources_may_take_rounds_like_calls(method: str) -> 
     assert "requestState" not in first
 
 
-async def test_the_answers_of_an_earlier_round_are_not_sent_again() -> None:
+async def test_the_responses_of_an_earlier_round_are_not_sent_again() -> None:
     class Forgetting(Asking):
         def round(self, params: dict[str, Any]) -> Any:
             asked = {"q": {"method": FORM[0], "params": FORM[1]}}

@@ -30,7 +30,7 @@ LOGGED = {
 }
 
 
-class Heard(list[ServerNotification]):
+class Received(list[ServerNotification]):
     """A handler that waits until it has heard so many."""
 
     def __init__(self, count: int) -> None:
@@ -62,8 +62,8 @@ def beside(*notices: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("wire", ["memory", "stdio", "sse"])
-async def test_what_no_other_handler_takes_is_heard_in_order(wire: str, era: str) -> None:
-    heard = Heard(3)
+async def test_what_no_other_handler_takes_is_received_in_order(wire: str, era: str) -> None:
+    received = Received(3)
     async with (
         answering(wire, era, {}, beside(OWN, CHANGED, LOGGED)) as server,
         connect(
@@ -71,31 +71,31 @@ async def test_what_no_other_handler_takes_is_heard_in_order(wire: str, era: str
             name="desk",
             revision=era,
             approval=allow_all,
-            handlers=Handlers(notification=heard),
+            handlers=Handlers(notification=received),
         ) as session,
     ):
         await session.call_tool("echo")
-        assert await heard.enough() == [
+        assert await received.enough() == [
             ("desk", OWN["method"], {"n": 1}),
             ("desk", CHANGED["method"], {}),
             ("desk", "notifications/message", LOGGED["params"]),
         ]
 
 
-async def test_a_line_that_the_log_handler_takes_is_heard_once() -> None:
-    heard, lines = Heard(1), list[LogMessage]()
-    handlers = Handlers(notification=heard, log=lines.append)
+async def test_a_line_that_the_log_handler_takes_is_received_once() -> None:
+    received, lines = Received(1), list[LogMessage]()
+    handlers = Handlers(notification=received, log=lines.append)
     async with (
         answering("memory", "handshake", {}, beside(LOGGED, OWN)) as server,
         connect(server, approval=allow_all, handlers=handlers) as session,
     ):
         await session.call_tool("echo")
-        assert [method for _, method, _ in await heard.enough()] == [OWN["method"]]
+        assert [method for _, method, _ in await received.enough()] == [OWN["method"]]
     assert [line.text for line in lines] == ["hi"]
 
 
-async def test_what_comes_on_the_stream_of_a_subscription_is_heard() -> None:
-    heard = Heard(2)
+async def test_what_comes_on_the_stream_of_a_subscription_is_received() -> None:
+    received = Received(2)
 
     def spell(request: dict[str, Any], response: dict[str, Any]) -> list[bytes]:
         if request["method"] != "subscriptions/listen":
@@ -117,12 +117,12 @@ async def test_what_comes_on_the_stream_of_a_subscription_is_heard() -> None:
     }
     async with (
         answering("memory", "stateless", answers, spell) as server,
-        connect(server, handlers=Handlers(notification=heard)) as session,
+        connect(server, handlers=Handlers(notification=received)) as session,
     ):
         await session.list_tools()
         await session.list_tools()
-        said = await heard.enough()
-    assert [method for _, method, _ in said] == [CHANGED["method"], OWN["method"]]
+        reported = await received.enough()
+    assert [method for _, method, _ in reported] == [CHANGED["method"], OWN["method"]]
 
 
 async def test_a_flood_is_bounded_and_a_handler_that_raises_ends_nothing() -> None:

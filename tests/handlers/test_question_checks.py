@@ -1,4 +1,4 @@
-"""How much a server may ask, and which call a handler is told that it asks about."""
+"""How much a server may ask, and which call the request of a handler names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HandlerRequest = ElicitRequest | SamplingRequest | RootsRequest
 
 
 class Recorder:
-    """Handlers that keep what they were asked."""
+    """Handlers that store what they were asked."""
 
     def __init__(self) -> None:
         self.requests: list[HandlerRequest] = []
@@ -67,7 +67,7 @@ async def test_of_many_questions_in_one_call_of_the_handshake_era_the_rest_are_r
     async with session_with(server, recorder.handlers, questions_per_call=5) as session:
         answers = json.loads((await session.call_tool("ask")).text)
         assert len(recorder.requests) == 5
-        codes = [answer.get("code") for answer in answers.values()]
+        codes = [response.get("code") for response in answers.values()]
         assert codes == [None] * 5 + [-32000] * 55
         assert session.stats.refused_questions == 55
         await session.call_tool("ask")
@@ -219,7 +219,7 @@ async def test_a_request_outside_of_any_call_is_about_none() -> None:
     assert [request.call is None for request in recorder.requests] == [False, True]
 
 
-async def test_a_prompt_that_asks_back_is_no_call() -> None:
+async def test_a_prompt_that_asks_back_is_not_a_call() -> None:
     class Prompting(Asking):
         async def __call__(self, message: dict[str, Any], send: Any) -> Any:
             match message.get("method"):

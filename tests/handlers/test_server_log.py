@@ -43,7 +43,7 @@ class Logging(Asking):
 
     async def called(self, message: dict[str, Any], send: Any) -> Any:
         for line in self.lines:
-            self.tell("notifications/message", **line)
+            self.notify("notifications/message", **line)
         return said("done")
 
     @property
@@ -53,8 +53,8 @@ class Logging(Asking):
         return [meta.get(LEVEL) for meta in asked]
 
 
-async def heard(server: Logging, count: int, **options: Any) -> list[LogMessage]:
-    """The first lines a handler hears of what the tool logs."""
+async def received(server: Logging, count: int, **options: Any) -> list[LogMessage]:
+    """The first lines a handler receives of what the tool logs."""
     lines: list[LogMessage] = []
     enough = anyio.Event()
 
@@ -78,7 +78,7 @@ async def test_a_log_line_reaches_the_handler_and_the_servers_logger(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     server = Logging(revision, {"level": "notice", "logger": "db", "data": {"rows": 3}})
-    (line,) = await heard(server, 1)
+    (line,) = await received(server, 1)
     assert (line.server, line.level, line.logger, line.data) == (
         "desk",
         "notice",
@@ -98,7 +98,7 @@ async def test_levels_map_to_the_levels_of_logging(
     level: str, number: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    await heard(Logging(NEWEST_HANDSHAKE, {"level": level, "data": "x"}), 1)
+    await received(Logging(NEWEST_HANDSHAKE, {"level": level, "data": "x"}), 1)
     assert [r.levelno for r in caplog.records if r.name == "mcp_client.server.desk"] == [number]
 
 
@@ -106,14 +106,14 @@ async def test_a_log_line_cannot_forge_another_line(caplog: pytest.LogCaptureFix
     caplog.set_level(logging.DEBUG)
     evil = "fine\r\n2024 ERROR \x1b[31mforged\u202e"
     server = Logging(LATEST, {"level": "error", "logger": evil, "data": evil})
-    (line,) = await heard(server, 1)
+    (line,) = await received(server, 1)
     assert line.text.isprintable()
     (record,) = (r for r in caplog.records if r.name == "mcp_client.server.desk")
     assert record.getMessage().isprintable()
 
 
 async def test_a_long_log_line_is_cut_in_text_and_complete_in_data() -> None:
-    (line,) = await heard(Logging(LATEST, {"level": "info", "data": ["x" * 100_000]}), 1)
+    (line,) = await received(Logging(LATEST, {"level": "info", "data": ["x" * 100_000]}), 1)
     assert len(line.text) < 2_100
     assert line.data == ["x" * 100_000]
 
@@ -127,7 +127,7 @@ async def test_a_long_log_line_is_cut_in_text_and_complete_in_data() -> None:
         (Handlers(log_level="debug"), "debug"),
     ],
 )
-async def test_in_the_stateless_era_every_request_says_the_level(
+async def test_in_the_stateless_era_every_request_states_the_level(
     handlers: Handlers, asked: str | None
 ) -> None:
     server = Logging(LATEST)
@@ -190,7 +190,7 @@ async def test_an_unknown_level_raises_config_error() -> None:
 
 async def test_log_lines_below_the_level_are_dropped() -> None:
     lines = [{"level": level, "data": level} for level in ("debug", "warning", "info", "error")]
-    heard_lines = await heard(Logging(NEWEST_HANDSHAKE, *lines), 2, log_level="warning")
+    heard_lines = await received(Logging(NEWEST_HANDSHAKE, *lines), 2, log_level="warning")
     assert [line.level for line in heard_lines] == ["warning", "error"]
 
 
@@ -213,7 +213,7 @@ async def test_a_level_that_the_specification_does_not_have_is_shown_at_info(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     lines = [{"level": level, "data": "x"} for level in ("warn", "trace", "\x1b[31m", "info")]
-    found = await heard(Logging(revision, *lines), 4)
+    found = await received(Logging(revision, *lines), 4)
     assert [line.level for line in found] == ["warn", "trace", "\\u{1b}[31m", "info"]
     records = [r for r in caplog.records if r.name == "mcp_client.server.desk"]
     assert [(r.levelno, r.getMessage()) for r in records] == [
@@ -223,7 +223,7 @@ async def test_a_level_that_the_specification_does_not_have_is_shown_at_info(
         (20, "x"),
     ]
     odd = [{"level": "warn", "data": "x"}, {"level": "error", "data": "y"}]
-    found = await heard(Logging(revision, *odd), 1, log_level="warning")
+    found = await received(Logging(revision, *odd), 1, log_level="warning")
     assert [line.level for line in found] == ["error"]
 
 
@@ -324,10 +324,10 @@ def test_a_request_has_exactly_one_log_level() -> None:
 
 @pytest.mark.both_backends
 async def test_a_failed_connect_leaves_no_log_handler_running() -> None:
-    heard, let_go = anyio.Event(), anyio.Event()
+    received, let_go = anyio.Event(), anyio.Event()
 
     async def log(message: LogMessage) -> None:
-        heard.set()
+        received.set()
         try:
             await anyio.sleep_forever()
         finally:
@@ -336,7 +336,7 @@ async def test_a_failed_connect_leaves_no_log_handler_running() -> None:
     async def server(message: dict[str, Any], send: Any) -> Any:
         params = {"level": "info", "data": "starting"}
         send({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
-        await heard.wait()
+        await received.wait()
         raise JsonRpcError(-32603, "not today")
 
     with pytest.raises(ConnectError):

@@ -83,7 +83,7 @@ async def answered(desk: Desk, request: ElicitRequest, *lines: str) -> Any:
 
 async def test_a_form_is_filled_in_field_by_field_then_shown_and_sent(desk: Desk) -> None:
     lines = ["y", "Ana", "44", "1.75", "no", "1", "Large", "1, 2", "y"]
-    answer = await answered(desk, form(), *lines)
+    response = await answered(desk, form(), *lines)
     filled = {
         "name": "Ana",
         "age": 44,
@@ -93,7 +93,7 @@ async def test_a_form_is_filled_in_field_by_field_then_shown_and_sent(desk: Desk
         "size": "l",
         "days": ["mo", "tu"],
     }
-    assert answer == Accept(filled, fill=False)
+    assert response == Accept(filled, fill=False)
     screen = await desk.screen()
     assert screen[:6] == [
         "",
@@ -121,8 +121,8 @@ async def test_a_form_is_filled_in_field_by_field_then_shown_and_sent(desk: Desk
 
 
 async def test_enter_takes_the_default_or_leaves_the_field_out(desk: Desk) -> None:
-    answer = await answered(desk, form(), "y", "Ana", "18", "", "!-", "", "", "", "y")
-    assert answer.content == {
+    response = await answered(desk, form(), "y", "Ana", "18", "", "!-", "", "", "", "y")
+    assert response.content == {
         "name": "Ana",
         "age": 18,
         "height": 1.8,
@@ -136,10 +136,10 @@ async def test_enter_takes_the_default_or_leaves_the_field_out(desk: Desk) -> No
 
 
 async def test_an_invalid_value_is_asked_for_again_with_the_reason(desk: Desk) -> None:
-    answer = await answered(
+    response = await answered(
         desk, form(), "y", "A", "", "Ana", "17", "x", "20", "", "", "3", "", "", "", "y"
     )
-    assert answer.content["age"] == 20
+    assert response.content["age"] == 20
     screen = await desk.screen()
     reasons = [line.removeprefix("Rejected: ") for line in screen if line.startswith("Rejected")]
     assert reasons == [
@@ -152,8 +152,8 @@ async def test_an_invalid_value_is_asked_for_again_with_the_reason(desk: Desk) -
 
 
 async def test_a_field_can_be_changed_before_sending(desk: Desk) -> None:
-    answer = await answered(desk, one("x", type="string"), "y", "old", "9", "1", "new", "y")
-    assert answer == Accept({"x": "new"}, fill=False)
+    response = await answered(desk, one("x", type="string"), "y", "old", "9", "1", "new", "y")
+    assert response == Accept({"x": "new"}, fill=False)
     assert "Answer y, n or the number of a field." in await desk.screen()
 
 
@@ -231,7 +231,7 @@ async def test_without_a_terminal_the_request_is_cancelled(monkeypatch: pytest.M
     assert await elicit_on_terminal(form()) == Cancel()
 
 
-async def test_a_cancelled_dialog_says_that_the_question_is_withdrawn(desk: Desk) -> None:
+async def test_a_cancelled_dialog_states_that_the_question_is_withdrawn(desk: Desk) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(answered, desk, form())
         await desk.until("[y/N] ")
@@ -239,7 +239,7 @@ async def test_a_cancelled_dialog_says_that_the_question_is_withdrawn(desk: Desk
     await desk.until("(The question is withdrawn.)")
 
 
-async def test_a_call_that_asks_back_gets_the_persons_answer(desk: Desk) -> None:
+async def test_a_call_that_asks_back_gets_the_persons_response(desk: Desk) -> None:
     answers: list[Any] = []
     calls: list[Any] = []
 
@@ -312,7 +312,7 @@ def field_of(required: bool = False, **schema: Any) -> Any:
         ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "7", 7),
     ],
 )
-def test_a_typed_line_becomes_the_value_it_stands_for(
+def test_a_typed_line_becomes_the_value_it_represents(
     schema: dict[str, Any], line: str, value: object
 ) -> None:
     assert typed_value(field_of(**schema), line) == value
@@ -351,7 +351,7 @@ def test_a_typed_line_without_a_value_is_refused(schema: dict[str, Any], line: s
 # ------------------------------------------------------------------------------- a URL
 
 
-async def test_a_url_is_opened_only_after_a_yes(desk: Desk, opened: Opened) -> None:
+async def test_a_url_is_opened_only_after_an_approval(desk: Desk, opened: Opened) -> None:
     assert await answered(desk, page(), "y") == Accept()
     assert opened == [("https://pay.example.com/x?y=1", False)]
     assert await desk.screen() == [
@@ -369,12 +369,13 @@ async def test_a_url_is_opened_only_after_a_yes(desk: Desk, opened: Opened) -> N
 
 
 @pytest.mark.parametrize(
-    ("line", "answer"), [("n", Decline()), ("", Decline()), (CTRL_C, Cancel()), (CTRL_D, Cancel())]
+    ("line", "response"),
+    [("n", Decline()), ("", Decline()), (CTRL_C, Cancel()), (CTRL_D, Cancel())],
 )
-async def test_a_url_is_not_opened_without_a_yes(
-    desk: Desk, opened: Opened, line: str, answer: object
+async def test_a_url_is_not_opened_without_an_approval(
+    desk: Desk, opened: Opened, line: str, response: object
 ) -> None:
-    assert await answered(desk, page(), line) == answer
+    assert await answered(desk, page(), line) == response
     assert opened == []
 
 
@@ -385,7 +386,7 @@ async def test_without_a_browser_the_person_opens_the_url(desk: Desk, opened: Op
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "displayed"),
     [
         ("https://xn--pypal-4ve.com/", "punycode"),
         ("https://p\u0430ypal.com/", "xn--pypal-4ve.com"),
@@ -393,12 +394,12 @@ async def test_without_a_browser_the_person_opens_the_url(desk: Desk, opened: Op
     ],
 )
 async def test_a_url_that_looks_like_another_shows_a_warning(
-    desk: Desk, opened: Opened, url: str, shown: str
+    desk: Desk, opened: Opened, url: str, displayed: str
 ) -> None:
     await answered(desk, page(url), "n")
     warnings = [line for line in await desk.screen() if line.startswith("WARNING")]
     assert warnings
-    assert shown in "\n".join(await desk.screen())
+    assert displayed in "\n".join(await desk.screen())
 
 
 async def test_a_long_url_is_shown_in_full(desk: Desk, opened: Opened) -> None:

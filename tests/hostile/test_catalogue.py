@@ -22,7 +22,7 @@ def tool(name: str, **members: Any) -> dict[str, Any]:
 
 
 def server(page: Page) -> MemoryServer:
-    def answer(message: dict[str, Any], send: Any) -> Any:
+    def respond(message: dict[str, Any], send: Any) -> Any:
         match message["method"]:
             case "tools/list":
                 return page((message.get("params") or {}).get("cursor"))
@@ -30,7 +30,7 @@ def server(page: Page) -> MemoryServer:
                 return {"content": []}
         return NotImplemented
 
-    return MemoryServer(answer)
+    return MemoryServer(respond)
 
 
 def endless(cursor: str | None) -> Any:
@@ -48,7 +48,7 @@ def heavy(cursor: str | None) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("page", "limits", "said"),
+    ("page", "limits", "expected"),
     [
         (endless, Limits(pages=20), "Limits.pages"),
         (flood, Limits(tools=200), "Limits.tools"),
@@ -56,10 +56,10 @@ def heavy(cursor: str | None) -> Any:
     ],
 )
 async def test_a_list_without_an_end_is_refused_by_name_and_the_session_goes_on(
-    page: Page, limits: Limits, said: str
+    page: Page, limits: Limits, expected: str
 ) -> None:
     async with connect(server(page), limits=limits) as session:
-        with pytest.raises(ProtocolViolation, match=said.replace(".", r"\.")):
+        with pytest.raises(ProtocolViolation, match=expected.replace(".", r"\.")):
             await session.list_tools()
         await session.ping()
 

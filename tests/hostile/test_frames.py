@@ -13,7 +13,7 @@ from tests.support.starting import scripted
 GOOD = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"good"}]}}'
 
 
-def _answer(result: str) -> str:
+def _response(result: str) -> str:
     return f'{{"jsonrpc":"2.0","id":ID,"result":{result}}}'
 
 
@@ -63,22 +63,24 @@ async def test_junk_is_counted_and_the_call_goes_on(junk: str) -> None:
     ("line", "reason"),
     [
         ('{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"te', "not JSON"),
-        (_answer('{"content":[],"n":NaN}'), "not JSON"),
-        (_answer('{"content":[],"n":-Infinity}'), "not JSON"),
-        (_answer('{"content":"\xff"}'), "not UTF-8"),
-        (_answer("[" * 200 + "]" * 200), "deeper than 128"),
-        (_answer("[" * 100_000), "deeper than 128"),
+        (_response('{"content":[],"n":NaN}'), "not JSON"),
+        (_response('{"content":[],"n":-Infinity}'), "not JSON"),
+        (_response('{"content":"\xff"}'), "not UTF-8"),
+        (_response("[" * 200 + "]" * 200), "deeper than 128"),
+        (_response("[" * 100_000), "deeper than 128"),
         ('{"jsonrpc":"2.0","id":ID,"result":{},"error":{"code":1}}', "both result and error"),
         ('{"jsonrpc":"2.0","id":ID,"error":"no"}', "not an object"),
         ('{"jsonrpc":"2.0","id":ID,"error":{"code":"1"}}', "not an integer"),
         ('{"jsonrpc":"2.0","id":ID}', "neither method, result nor error"),
-        (_answer("[]"), "not a JSON object"),
-        (_answer("null"), "not a JSON object"),
-        (_answer('{"content":{}}'), "content is not an array"),
-        (_answer('{"content":[],"isError":1}'), "isError"),
+        (_response("[]"), "not a JSON object"),
+        (_response("null"), "not a JSON object"),
+        (_response('{"content":{}}'), "content is not an array"),
+        (_response('{"content":[],"isError":1}'), "isError"),
     ],
 )
-async def test_an_answer_that_cannot_be_read_fails_its_call_at_once(line: str, reason: str) -> None:
+async def test_a_response_that_cannot_be_read_fails_its_call_at_once(
+    line: str, reason: str
+) -> None:
     async with _session() as session:
         with pytest.raises(ProtocolViolation, match=reason) as caught:
             await session.call_tool("raw", {"lines": [line]}, timeout=60)
@@ -101,7 +103,7 @@ async def test_an_answer_that_cannot_be_read_fails_its_call_at_once(line: str, r
         '"' + "9" * 50 + '"',
     ],
 )
-async def test_an_answer_that_is_not_ours_is_counted_and_dropped(stranger: str) -> None:
+async def test_a_response_that_is_not_ours_is_counted_and_dropped(stranger: str) -> None:
     line = f'{{"jsonrpc":"2.0","id":{stranger},"result":{{"content":[]}}}}'
     async with _session() as session:
         result = await session.call_tool("raw", {"lines": [line, GOOD]}, timeout=60)
@@ -122,7 +124,7 @@ async def test_an_error_without_an_id_is_for_the_only_call_under_way() -> None:
 @pytest.mark.parametrize(
     "shape", ['{{"jsonrpc":"2.0","id":ID,"result":"{}"}}', '{{"result":"{}","id":ID}}']
 )
-async def test_an_answer_that_is_too_long_fails_its_call_and_no_other(shape: str) -> None:
+async def test_a_response_that_is_too_long_fails_its_call_and_no_other(shape: str) -> None:
     async with _session(limits=Limits(message_bytes=100_000)) as session:
         line = shape.format("x" * 50_000)
         lines = {"lines": [line.replace("x" * 50_000, "x" * 100_001)]}
@@ -132,7 +134,7 @@ async def test_an_answer_that_is_too_long_fails_its_call_and_no_other(shape: str
 
 
 @pytest.mark.parametrize("key", ["", '"id":"q",'])
-async def test_what_is_too_long_and_no_answer_fails_no_call(key: str) -> None:
+async def test_what_is_too_long_and_no_response_fails_no_call(key: str) -> None:
     params = '{"x":"' + "x" * 200_000 + '"}'
     line = f'{{"jsonrpc":"2.0",{key}"method":"notifications/message","params":{params}}}'
     async with _session(limits=Limits(message_bytes=100_000)) as session:
@@ -148,7 +150,7 @@ async def test_an_oversized_response_without_a_readable_id_fails_every_pending_c
         await _goes_on(session)
 
 
-async def test_what_looks_wrong_all_through_ends_with_the_clock_and_says_so() -> None:
+async def test_what_looks_wrong_all_through_ends_with_the_clock_and_reports_it() -> None:
     async with _session() as session:
         with pytest.raises(CallTimeout, match=r"not JSON-RPC messages, .* 'oops'"):
             await session.call_tool("raw", {"lines": ["oops"]}, timeout=1)
@@ -188,12 +190,12 @@ async def test_a_result_this_revision_does_not_have_is_a_broken_promise(
 ) -> None:
     async with _session("stateless") as session:
         with pytest.raises(ProtocolViolation, match=reason) as caught:
-            await session.call_tool("raw", {"lines": [_answer(result)]}, timeout=60)
+            await session.call_tool("raw", {"lines": [_response(result)]}, timeout=60)
         assert caught.value.result is not None
         await _goes_on(session)
 
 
-async def test_a_server_that_asks_back_for_ever_is_stopped() -> None:
+async def test_a_server_that_asks_back_forever_is_stopped() -> None:
     async with _session("stateless", limits=Limits(rounds=3)) as session:
         with pytest.raises(ProtocolViolation, match=r"3 times.*Limits\.rounds"):
             await session.call_tool("again", timeout=60)

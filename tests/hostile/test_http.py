@@ -98,18 +98,18 @@ async def test_honest_compression_is_read(coding: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("coding", "body", "said"),
+    ("coding", "body", "expected"),
     [("gzip", b"not gzip at all", "cannot be decompressed"), ("br", b"xxxx", "'br'")],
 )
-async def test_a_body_with_false_compression_is_an_error_that_says_so(
-    coding: str, body: bytes, said: str
+async def test_a_body_with_false_compression_is_an_error_that_names_the_cause(
+    coding: str, body: bytes, expected: str
 ) -> None:
     async def work(arguments: Any, request: Request, reply: Reply) -> None:
         head = {"Content-Type": "application/json", "Content-Encoding": coding}
         await reply.send(200, body, head)
 
     async with serving(Stateless(work=work)) as server, _connect(server.url) as session:
-        with pytest.raises(ProtocolViolation, match=said):
+        with pytest.raises(ProtocolViolation, match=expected):
             await session.call_tool("work")
 
 
@@ -198,7 +198,7 @@ async def test_headers_without_end_are_refused() -> None:
             await session.call_tool("work")
 
 
-async def test_a_response_that_is_not_http_is_an_error_that_says_so() -> None:
+async def test_a_response_that_is_not_http_is_an_error_that_names_the_cause() -> None:
     async def handler(request: Request, reply: Reply) -> None:
         await reply.raw(b"SSH-2.0-OpenSSH_9.6\r\n\r\n")
         reply.hang_up()
@@ -209,7 +209,7 @@ async def test_a_response_that_is_not_http_is_an_error_that_says_so() -> None:
 
 
 @pytest.mark.parametrize("era", [Stateless, Handshake])
-async def test_nothing_is_read_past_the_answer(era: Any) -> None:
+async def test_nothing_is_read_past_the_response(era: Any) -> None:
     """A server that goes on talking costs a twentieth of a second, and is believed no more."""
 
     async def work(arguments: Any, request: Request, reply: Reply) -> None:
@@ -226,7 +226,7 @@ async def test_nothing_is_read_past_the_answer(era: Any) -> None:
         assert session.stats.stray_answers == 0
 
 
-async def test_streams_held_open_after_their_answers_delay_three_calls_and_are_closed(
+async def test_streams_held_open_after_their_responses_delay_three_calls_and_are_closed(
     clock: Clock,
 ) -> None:
     async def work(arguments: Any, request: Request, reply: Reply) -> None:
@@ -308,7 +308,7 @@ async def test_a_flood_of_questions_is_answered_within_bounds() -> None:
     assert len(app.answers) <= 64
 
 
-async def test_a_deep_answer_is_refused_before_it_is_parsed() -> None:
+async def test_a_deep_response_is_refused_before_it_is_parsed() -> None:
     async def work(arguments: Any, request: Request, reply: Reply) -> None:
         id = request.message["id"]
         deep = "[" * 100_000 + "]" * 100_000
@@ -325,8 +325,8 @@ async def test_a_session_id_that_would_break_a_header_is_not_sent_back() -> None
 
     async def handler(request: Request, reply: Reply) -> None:
         if request.rpc_method == "initialize":
-            said = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
-            await reply.json(answer(request, said), headers={"Mcp-Session-Id": "a b\x7f"})
+            reported = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
+            await reply.json(answer(request, reported), headers={"Mcp-Session-Id": "a b\x7f"})
         elif request.rpc_method == "server/discover":
             await app(request, reply)
         else:

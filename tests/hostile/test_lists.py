@@ -42,6 +42,6 @@ async def test_a_list_that_asks_back_is_an_error() -> None:
             await session.list_tools()
 
 
-async def test_half_a_surrogate_pair_in_a_cursor_is_given_back_as_it_came() -> None:
+async def test_half_a_surrogate_pair_in_a_cursor_is_returned_as_it_came() -> None:
     async with connect(scripted("--list", "surrogates")) as session:
         assert "echo" in [tool.name for tool in await session.list_tools()]

@@ -91,7 +91,7 @@ async def test_an_unsupported_version_that_is_listed_as_supported_ends_the_talk(
         await connect(scripted("--era", "stateless", "--unsupported", "same"))
 
 
-async def test_an_unsupported_version_with_no_list_says_what_we_speak() -> None:
+async def test_an_unsupported_version_with_no_list_names_the_revisions_we_support() -> None:
     with pytest.raises(NegotiationError, match="lists none; supported: 2026-07-28"):
         await connect(scripted("--era", "stateless", "--unsupported", "nothing"))
 
@@ -106,7 +106,7 @@ async def test_a_pinned_revision_is_what_is_spoken(revision: str) -> None:
     assert await _spoken(revision=revision) == revision
 
 
-async def test_junk_before_the_first_answer_is_counted_and_skipped() -> None:
+async def test_junk_before_the_first_response_is_counted_and_skipped() -> None:
     async with connect(scripted("--junk-first")) as session:
         assert session.stats.junk_lines == 2
         assert session.protocol_version == "2025-11-25"

@@ -85,7 +85,7 @@ async def _until_dead(pid: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "shown", "advice"),
+    ("command", "displayed", "advice"),
     [
         ("no-such-program server.py", "'no-such-program server.py'", "['server.py']"),
         ("no-such-program a --key=sk-1", "'no-such-program a --key=...'", "['a', '--key=...']"),
@@ -97,17 +97,17 @@ async def _until_dead(pid: int) -> None:
     ],
 )
 async def test_a_whole_command_line_is_refused_without_what_may_be_secret(
-    command: str, shown: str, advice: str
+    command: str, displayed: str, advice: str
 ) -> None:
     server = StdioServer(command)
     with pytest.raises(ConnectError, match="a whole command line; give the command") as caught:
         await connect(server, approval=allow_all)
-    assert f"cannot run the command {shown}" in str(caught.value)
+    assert f"cannot run the command {displayed}" in str(caught.value)
     assert f"StdioServer('no-such-program', {advice})" in str(caught.value)
-    with pytest.raises(ConfigError, match="give its words apart") as told:
+    with pytest.raises(ConfigError, match="give its words apart") as reported:
         connect(command)
-    assert f"StdioServer('no-such-program', {advice})" in str(told.value)
-    assert "sk-1" not in repr((server, caught.value, caught.value.server, told.value))
+    assert f"StdioServer('no-such-program', {advice})" in str(reported.value)
+    assert "sk-1" not in repr((server, caught.value, caught.value.server, reported.value))
 
 
 async def test_what_is_set_before_the_command_is_not_shown() -> None:
@@ -116,12 +116,14 @@ async def test_what_is_set_before_the_command_is_not_shown() -> None:
         ConnectError, match=r"StdioServer\('KEY=\.\.\.', \['npx', 'b'\]\)"
     ) as caught:
         await connect(server, approval=allow_all)
-    with pytest.raises(ConfigError, match=r"StdioServer\('KEY=\.\.\.', \['npx', 'b'\]\)") as told:
+    with pytest.raises(
+        ConfigError, match=r"StdioServer\('KEY=\.\.\.', \['npx', 'b'\]\)"
+    ) as reported:
         connect("KEY=sk-1 npx b")
-    assert "sk-1" not in repr((server, caught.value, caught.value.server, told.value))
+    assert "sk-1" not in repr((server, caught.value, caught.value.server, reported.value))
 
 
-async def test_a_command_that_does_not_exist_says_what_to_do() -> None:
+async def test_a_command_that_does_not_exist_states_what_to_do() -> None:
     with pytest.raises(ConnectError, match="not on PATH; install it, or give its full path"):
         await connect(["no-such-command-anywhere"])
 
@@ -303,8 +305,8 @@ async def test_what_a_server_leaves_behind_is_asked_to_end_before_it_is_killed(
 ) -> None:
     noted = tmp_path / "noted"
     async with _session() as session:
-        told = (await session.call_tool("spawn-noting", {"folder": str(noted)})).text
-        left = process_here(int(told))
+        caught = (await session.call_tool("spawn-noting", {"folder": str(noted)})).text
+        left = process_here(int(caught))
         clock.stop()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.aclose)
@@ -362,7 +364,7 @@ async def test_each_line_of_standard_error_is_passed_to_the_function_of_the_host
 
 
 @pytest.mark.slow
-async def test_a_flood_of_progress_is_bounded_and_the_answer_comes() -> None:
+async def test_a_flood_of_progress_is_bounded_and_the_response_comes() -> None:
     async with _session() as session:
         assert (await session.call_tool("flood-progress", {"count": 20_000})).text == "flooded"
 
@@ -410,8 +412,8 @@ async def test_a_call_cancelled_before_it_was_written_never_runs(tmp_path: Path)
         assert session._connection.transport.unread() < 2 * 300_000
         resume.touch()
         await _goes_on(session)
-        told = json.loads((await session.call_tool("seen")).text)
-        assert "notifications/cancelled" in [notice["method"] for notice in told]
+        reported = json.loads((await session.call_tool("seen")).text)
+        assert "notifications/cancelled" in [notice["method"] for notice in reported]
         assert len(await _cancelled(session)) == 1, "the others were never sent"
 
 
@@ -440,8 +442,8 @@ async def test_calls_that_waited_for_the_server_to_read_are_all_made(tmp_path: P
     sizes = [300_000, *range(1, 3_000, 5)]
 
     async def ask(session: Session, size: int) -> None:
-        answer = await session.call_tool("length", {"text": "x" * size})
-        lengths.append(int(answer.text))
+        response = await session.call_tool("length", {"text": "x" * size})
+        lengths.append(int(response.text))
 
     async with _session() as session, anyio.create_task_group() as tasks:
         await session.call_tool("stop-reading", {"until": str(resume)})
@@ -466,8 +468,8 @@ async def _withdrawn(session: Session, arguments: Any, token: CancelToken) -> No
 
 
 async def _cancelled(session: Session) -> list[Any]:
-    told = json.loads((await session.call_tool("seen")).text)
-    return [n["params"]["requestId"] for n in told if n["method"] == "notifications/cancelled"]
+    caught = json.loads((await session.call_tool("seen")).text)
+    return [n["params"]["requestId"] for n in caught if n["method"] == "notifications/cancelled"]
 
 
 async def test_a_late_response_is_dropped_after_the_server_was_notified() -> None:
@@ -553,7 +555,7 @@ async def test_a_server_that_exits_cancels_no_task_of_the_host() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "expected"),
     [
         ("script", "its interpreter, which its first line .* names, is not there"),
         ("my tools/the server", "no file has this path; if it is a whole command line, give"),
@@ -561,14 +563,14 @@ async def test_a_server_that_exits_cancels_no_task_of_the_host() -> None:
         ("~/bin/server", "'~' is not expanded"),
     ],
 )
-async def test_a_command_that_cannot_be_started_is_told_why(
-    command: str, said: str, tmp_path: Path, process_way: str
+async def test_a_command_that_cannot_be_started_is_reported_with_the_reason(
+    command: str, expected: str, tmp_path: Path, process_way: str
 ) -> None:
     if (process_way, command) == (CONFINED, "script"):
-        said = "exec: .*script: not found"  # the words of the shell in the sandbox
+        expected = "exec: .*script: not found"  # the words of the shell in the sandbox
     (tmp_path / "script").write_text("#!/no/such/interpreter\n")
     (tmp_path / "script").chmod(0o755)
     path = command if command.startswith("~") else str(tmp_path / command)
-    with pytest.raises(ConnectError, match=said):
+    with pytest.raises(ConnectError, match=expected):
         async with connect(StdioServer(path), approval=allow_all):
             raise AssertionError("it was entered")

@@ -27,7 +27,7 @@ DECLARED: dict[str, Any] = {
 
 
 class Flood(Asking):
-    """Its tool ``ask`` sends what it is told to before it answers."""
+    """Its tool ``ask`` sends the requests of its arguments before it answers."""
 
     def __init__(self, revision: str, *messages: dict[str, Any]) -> None:
         super().__init__(revision)
@@ -45,11 +45,11 @@ def asking(id: Any) -> dict[str, Any]:
 
 @pytest.mark.both_backends
 async def test_of_a_flood_of_requests_a_few_reach_the_handler_and_the_rest_are_refused() -> None:
-    shown: list[ElicitRequest] = []
+    displayed: list[ElicitRequest] = []
     enough = anyio.Event()
 
     async def handler(request: ElicitRequest) -> Decline:
-        shown.append(request)
+        displayed.append(request)
         await enough.wait()
         return Decline()
 
@@ -67,19 +67,19 @@ async def test_of_a_flood_of_requests_a_few_reach_the_handler_and_the_rest_are_r
         while len(server.answers) < 500:
             await anyio.lowlevel.checkpoint()
         assert session.stats.refused_questions == 496
-    assert len(shown) == 4
-    refused = [answer for answer in server.answers.values() if "code" in answer]
-    assert {answer["code"] for answer in refused} == {-32000}
+    assert len(displayed) == 4
+    refused = [response for response in server.answers.values() if "code" in response]
+    assert {response["code"] for response in refused} == {-32000}
     assert len(refused) == 496
 
 
 @pytest.mark.both_backends
 async def test_a_request_with_an_id_in_use_is_refused_and_the_first_goes_on() -> None:
-    shown: list[ElicitRequest] = []
+    displayed: list[ElicitRequest] = []
     let_go = anyio.Event()
 
     async def handler(request: ElicitRequest) -> Accept:
-        shown.append(request)
+        displayed.append(request)
         await let_go.wait()
         return Accept({"name": "Ada"})
 
@@ -94,17 +94,17 @@ async def test_a_request_with_an_id_in_use_is_refused_and_the_first_goes_on() ->
         while not server.answers:
             await anyio.lowlevel.checkpoint()
     assert server.answers["same"]["action"] == "accept"
-    assert len(shown) == 1
+    assert len(displayed) == 1
 
 
 async def test_in_the_stateless_era_a_request_from_the_server_is_dropped() -> None:
-    shown: list[ElicitRequest] = []
+    displayed: list[ElicitRequest] = []
     server = Flood(LATEST, asking(1), {"id": 2, "method": "ping", "params": {}})
-    handlers = Handlers(elicitation=shown.append)
+    handlers = Handlers(elicitation=displayed.append)
     async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
         assert (await session.call_tool("ask")).text == "done"
         assert session.stats.refused_questions == 2
-    assert (shown, server.answers) == ([], {})
+    assert (displayed, server.answers) == ([], {})
 
 
 @pytest.mark.both_backends
@@ -176,11 +176,11 @@ class Progressing(Asking):
 
 
 async def test_progress_that_does_not_increase_is_dropped() -> None:
-    told: list[float] = []
+    reported: list[float] = []
     server = Progressing(1, 1, 3, 2, "4", None, True, -1, 3.5)
     async with connect(MemoryServer(server), approval=allow_all) as session:
-        await session.call_tool("ask", on_progress=lambda progress, *_: told.append(progress))
-    assert told == [1, 3, 3.5]
+        await session.call_tool("ask", on_progress=lambda progress, *_: reported.append(progress))
+    assert reported == [1, 3, 3.5]
 
 
 class Flooding(Asking):
@@ -199,16 +199,16 @@ class Flooding(Asking):
 async def test_a_flood_of_progress_is_queued_up_to_a_limit_and_the_last_one_is_delivered(
     kind: str,
 ) -> None:
-    told: list[float] = []
+    reported: list[float] = []
     tasks: set[int] = set()
 
     def plain(progress: float, total: Any, message: Any) -> None:
-        told.append(progress)
+        reported.append(progress)
 
     async def waiting(progress: float, total: Any, message: Any) -> None:
         tasks.add(anyio.get_current_task().id)
         await anyio.lowlevel.checkpoint()
-        told.append(progress)
+        reported.append(progress)
 
     async with connect(
         MemoryServer(Flooding(LATEST)), approval=allow_all, limits=Limits(notices=64)
@@ -217,9 +217,9 @@ async def test_a_flood_of_progress_is_queued_up_to_a_limit_and_the_last_one_is_d
         result = await session.call_tool("ask", on_progress=on_progress)
         assert session.stats.dropped_notices >= 100_000 - 2 * 64
     assert result.text == "done"
-    assert told[-1] == 99_999
-    assert told == sorted(told)
-    assert len(told) <= 2 * 64
+    assert reported[-1] == 99_999
+    assert reported == sorted(reported)
+    assert len(reported) <= 2 * 64
     assert len(tasks) <= 2
 
 
@@ -227,7 +227,7 @@ async def test_a_flood_of_progress_is_queued_up_to_a_limit_and_the_last_one_is_d
 async def test_a_callback_that_never_returns_delays_no_call() -> None:
     began = anyio.Event()
 
-    async def hang(*said: Any) -> None:
+    async def hang(*progress: Any) -> None:
         began.set()
         await anyio.sleep_forever()
 
@@ -239,18 +239,18 @@ async def test_a_callback_that_never_returns_delays_no_call() -> None:
 
 @pytest.mark.usefixtures("patient")
 async def test_an_awaitable_returned_by_a_plain_function_is_awaited() -> None:
-    told: list[float] = []
+    reported: list[float] = []
 
     async def hear(progress: float) -> None:
         await anyio.lowlevel.checkpoint()
-        told.append(progress)
+        reported.append(progress)
 
     async with connect(
         MemoryServer(Progressing(*range(40))), approval=allow_all, limits=Limits(notices=8)
     ) as session:
         await session.call_tool("ask", on_progress=lambda progress, *_: hear(progress))
-    assert told[-1] == 39
-    assert told == sorted(told)
+    assert reported[-1] == 39
+    assert reported == sorted(reported)
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
@@ -258,10 +258,10 @@ async def test_an_awaitable_returned_by_a_plain_function_is_awaited() -> None:
 async def test_a_callback_that_raises_is_called_for_later_progress(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[float] = []
+    reported: list[float] = []
 
     def plain(progress: float, total: Any, message: Any) -> None:
-        told.append(progress)
+        reported.append(progress)
         raise ValueError("broken callback")
 
     async def waiting(progress: float, total: Any, message: Any) -> None:
@@ -270,7 +270,7 @@ async def test_a_callback_that_raises_is_called_for_later_progress(
     async with connect(MemoryServer(Progressing(1, 2, 3)), approval=allow_all) as session:
         on_progress: Any = plain if kind == "plain" else waiting
         assert (await session.call_tool("ask", on_progress=on_progress)).text == "done"
-    assert told == [1, 2, 3]
+    assert reported == [1, 2, 3]
     assert "on_progress raised" in caplog.text
 
 
@@ -310,10 +310,10 @@ def test_any_request_is_parsed_or_refused(method: Any, params: Any, full: bool) 
     try:
         asked = parse_request(method, params, "desk", DECLARED, full)
     except RequestRefused as error:
-        told, code = str(error), error.code
+        reported, code = str(error), error.code
     else:
-        told, code = asked.server, -32602
-    assert told.isprintable()
+        reported, code = asked.server, -32602
+    assert reported.isprintable()
     assert code in (-32601, -32602)
 
 

@@ -53,8 +53,8 @@ async def test_a_list_without_an_end_or_a_sense_is_an_error(
         return {member: [], "nextCursor": cursor}
 
     class Endless(Stateless):
-        def answer(self, message: dict[str, Any], say: Callable[[Any], None]) -> Any:
-            return page() if message.get("method") == method else super().answer(message, say)
+        def respond(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+            return page() if message.get("method") == method else super().answer(message, send)
 
     async with reading(Endless(), limits=Limits(pages=3)) as session:
         with pytest.raises(ProtocolViolation, match=reason):
@@ -90,7 +90,7 @@ async def test_invalid_base64_of_a_blob_raises_only_when_it_is_decoded() -> None
 
 @functools.cache
 def flood() -> bytes:
-    """100,000 updates, each of another part of the book; STREAM stands for the stream's id."""
+    """100,000 updates, each of another part of the book; STREAM represents the stream's id."""
     notice = (
         '{"jsonrpc":"2.0","method":"notifications/resources/updated",'
         '"params":{"uri":"book:emma/%d","_meta":{"' + ID + '":STREAM}}}'
@@ -106,8 +106,8 @@ async def test_a_flood_of_100_000_updates_costs_bounded_memory(kind: type[Librar
         if kind is Handshake:
             library.send(flood().replace(b"STREAM", b"null"))
         else:
-            ((id, (_, say)),) = library.streams.items()
-            say(flood().replace(b"STREAM", str(id).encode()))
+            ((id, (_, send)),) = library.streams.items()
+            send(flood().replace(b"STREAM", str(id).encode()))
         first = await anext(updates)
         assert first.certain
         assert first.uri.startswith("book:emma")

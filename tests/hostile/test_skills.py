@@ -1,4 +1,4 @@
-"""Servers whose skills are not what they say: nothing of them is handed over."""
+"""Servers whose skills are not what they say: nothing of them is returned."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def refused(server: SkillServer, uri: str = PDF) -> SkillError:
         (b"", "size"),
     ],
 )
-async def test_a_skill_md_that_is_not_what_was_announced_is_not_handed_over(
+async def test_a_skill_md_that_is_not_what_was_announced_is_not_returned(
     content: bytes, reason: str
 ) -> None:
     server = SkillServer()
@@ -99,7 +99,7 @@ async def test_numbers_and_booleans_of_front_matter_are_compared_by_value() -> N
 @pytest.mark.parametrize(
     ("forms", "reason"), [(b"# Evils\n\xc3\xa9\n", "digest"), (b"longer than it was", "size")]
 )
-async def test_a_file_that_changes_after_the_skill_was_loaded_is_not_handed_over(
+async def test_a_file_that_changes_after_the_skill_was_loaded_is_not_returned(
     forms: bytes, reason: str
 ) -> None:
     server = SkillServer()
@@ -197,7 +197,7 @@ async def test_a_path_of_a_dynamic_skill_stays_within_the_skill() -> None:
 
 
 class Pieces(SkillServer):
-    """A server that answers reads as ``pieces`` says."""
+    """A server that answers reads with ``pieces``."""
 
     def __init__(self, *pieces: Any) -> None:
         super().__init__()
@@ -225,11 +225,11 @@ TEXT = {"uri": PDF, "text": MAIN.decode()}
         [{"uri": PDF, "text": MAIN.decode(), "blob": ""}],
     ],
 )
-async def test_an_answer_that_is_not_one_file_is_refused(pieces: list[Any]) -> None:
+async def test_a_response_that_is_not_one_file_is_refused(pieces: list[Any]) -> None:
     assert (await refused(Pieces(*pieces))).reason == "invalid"
 
 
-async def test_contents_that_are_no_array_break_the_specification() -> None:
+async def test_contents_that_are_not_an_array_break_the_specification() -> None:
     server = Pieces()
     server.pieces = 7  # type: ignore[assignment]
     async with connect(server.transport, approval=allow_all) as session:
@@ -240,9 +240,9 @@ async def test_contents_that_are_no_array_break_the_specification() -> None:
 class Getting(SkillServer):
     """A server that answers ``skills/get`` with anything."""
 
-    def __init__(self, answer: Any) -> None:
+    def __init__(self, response: Any) -> None:
         super().__init__()
-        self.decision = answer
+        self.decision = response
 
     def __call__(self, message: dict[str, Any]) -> Any:
         found = super().__call__(message)
@@ -250,7 +250,7 @@ class Getting(SkillServer):
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         {},
         {"skill": None},
@@ -263,8 +263,8 @@ class Getting(SkillServer):
         {"skill": {**entry_of(PDF, {PDF: MAIN}), "resources": entry_of(PDF, {})["resources"]}},
     ],
 )
-async def test_an_invalid_entry_is_refused_before_anybody_is_asked(answer: Any) -> None:
-    server, asked = Getting(answer), list[Any]()
+async def test_an_invalid_entry_is_refused_before_anybody_is_asked(response: Any) -> None:
+    server, asked = Getting(response), list[Any]()
 
     def hook(request: Any) -> Allow:
         asked.append(request)

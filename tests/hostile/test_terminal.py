@@ -1,6 +1,6 @@
 """One trick a test that a server, or a model misled by one, may play on the person who is asked.
 
-Nothing of theirs may act on the terminal, stand at its left margin, or be left out unsaid.
+Nothing of theirs may act on the terminal, be at its left margin, or be left out silently.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OURS = re.compile(
     r"(Server|Tool|Its title|It says|Call's _meta|Arguments|Input schema|Note|Definition) *\| |"
     r"(It says|Field \d+|[a-z] covers) *\| "
 )
-"""What may stand at the left margin."""
+"""Our own text, which may be at the left margin."""
 MARGIN = re.compile(r" {13}([|:+]|$)|  [a-zN]| {15}")
 
 
@@ -207,9 +207,9 @@ def test_nothing_of_a_call_in_full_is_left_out() -> None:
 async def test_a_call_of_very_many_lines_is_shown_a_part_at_each_v(desk: Desk) -> None:
     call = call_of({"list": list(range(4_500))})
     screen = await seen(desk, call, "v", "v", "v", "v")
-    shown = [int(n) for line in screen if (n := line[15:].strip(" ,")).isdecimal()]
-    assert [n for n in shown if n == 4_499] == [4_499], "the fourth v starts again"
-    assert set(shown) >= set(range(4_500))
+    displayed = [int(n) for line in screen if (n := line[15:].strip(" ,")).isdecimal()]
+    assert [n for n in displayed if n == 4_499] == [4_499], "the fourth v starts again"
+    assert set(displayed) >= set(range(4_500))
     assert [line.strip() for line in screen if "v goes on" in line] == [
         "Not all of it is shown: v goes on, 2,513 lines.",
         "Not all of it is shown: v goes on, 513 lines.",
@@ -301,8 +301,8 @@ def test_whatever_they_write_stays_behind_the_marks(
         page = Page(columns)
         everything(page, call) if whole else question(page, call, 40)
         page.say("That is all.")
-        shown = screen_of("\r\n".join(page.lines).encode(), columns)
-        starts = [[line[:15].rstrip() for line in lines] for lines in (shown, page.lines)]
+        displayed = screen_of("\r\n".join(page.lines).encode(), columns)
+        starts = [[line[:15].rstrip() for line in lines] for lines in (displayed, page.lines)]
         assert starts[0] == starts[1]
         for line in page.lines:
             assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", line)
@@ -328,10 +328,10 @@ def test_a_hostile_server_cannot_act_on_a_real_terminal() -> None:
     host = Program(json.dumps({"tool": tool, "calls": [arguments]}))
     try:
         host.answer("v", "n", prompt="\r\nRun it? [y/N/s/h/a/x/v] ")
-        said = host.rest()
+        reported = host.rest()
     finally:
         host.child.close(force=True)
-    assert said[-1] == "= SENT 0"
+    assert reported[-1] == "= SENT 0"
     assert_drawn_by_us(host.raw)
     text = host.raw.decode()
     for char in "\x9b\x07\x7f\u202e\u200b\u2066\U000e0041":

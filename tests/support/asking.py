@@ -110,7 +110,7 @@ class Asking:
         await self._answered.setdefault(id, anyio.Event()).wait()
         return self.answers[id]
 
-    def tell(self, method: str, **params: Any) -> None:
+    def notify(self, method: str, **params: Any) -> None:
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
 

@@ -220,7 +220,7 @@ class Line:
         self.received += data
         self._rest += data
 
-    async def say(self, *pieces: bytes) -> None:
+    async def send(self, *pieces: bytes) -> None:
         for piece in pieces:
             await self.stream.send(piece)
 

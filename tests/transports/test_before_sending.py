@@ -1,4 +1,4 @@
-"""What fails before the first byte of a request has left says that nothing was sent."""
+"""A failure before the first byte of a request has left reports that nothing was sent."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _connect(server: Any, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "expected"),
     [
         ("Zürich", "not ASCII"),
         ("世界", "not ASCII"),
@@ -55,14 +55,16 @@ def _connect(server: Any, **options: Any) -> Any:
         (None, "a NoneType, not text"),
     ],
 )
-def test_a_header_that_cannot_be_sent_is_refused_when_it_is_given(value: Any, said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
+def test_a_header_that_cannot_be_sent_is_refused_when_it_is_given(
+    value: Any, expected: str
+) -> None:
+    with pytest.raises(ConfigError, match=expected) as caught:
         HttpServer("https://example.com", headers={"X-City": value})
     assert "X-City" in str(caught.value)
     assert not isinstance(value, str) or value not in str(caught.value)
 
 
-async def test_two_servers_of_one_name_are_told_apart_where_a_call_is_approved() -> None:
+async def test_two_servers_of_one_name_are_distinguished_where_a_call_is_approved() -> None:
     asked: list[ToolCall] = []
 
     def approve(call: ToolCall) -> Allow:
@@ -127,12 +129,12 @@ FAULTS: dict[str, Any] = {
 class Broken:
     """What the host gives works while connecting, and fails from then on."""
 
-    def __init__(self, given: Any) -> None:
-        self.given = given
+    def __init__(self, passed: Any) -> None:
+        self.passed = passed
         self.fails = False
 
     def options(self) -> dict[str, Any]:
-        ((name, broken),) = self.given.items()
+        ((name, broken),) = self.passed.items()
         if isinstance(broken, httpx.Auth):
             return {"auth": _Switch(self, broken)}
         sound: Any = (dict) if name == "headers" else (lambda: "token")
@@ -200,7 +202,7 @@ async def test_a_call_whose_time_runs_out_before_it_can_leave_was_not_sent(era: 
 
 
 @pytest.mark.both_backends
-async def test_a_function_that_never_returns_holds_up_a_kept_list_for_a_bounded_time() -> None:
+async def test_a_function_that_never_returns_holds_up_a_stored_list_for_a_bounded_time() -> None:
     hangs = [False]
 
     async def token() -> str:

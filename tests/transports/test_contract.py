@@ -51,8 +51,8 @@ def _server() -> Callable[[dict[str, Any], Any], Any]:
             case "release":
                 while held:
                     id = held.pop()
-                    said = {"content": [{"type": "text", "text": str(id)}]}
-                    send({"jsonrpc": "2.0", "id": id, "result": said})
+                    reported = {"content": [{"type": "text", "text": str(id)}]}
+                    send({"jsonrpc": "2.0", "id": id, "result": reported})
                 text: Any = "released"
             case "length":
                 text = len(arguments["text"])
@@ -95,10 +95,10 @@ async def _ask(transport: Transport, id: int, name: str, **arguments: Any) -> st
     until = anyio.current_time() + 20
     exchange = await transport.exchange(id, _call(id, name, **arguments), {}, until)
     try:
-        answer = await exchange.receive(until)
-        assert isinstance(answer, Response) and answer.id == id
-        said: str = answer.result["content"][0]["text"]
-        return said
+        response = await exchange.receive(until)
+        assert isinstance(response, Response) and response.id == id
+        reported: str = response.result["content"][0]["text"]
+        return reported
     finally:
         await exchange.aclose()
 
@@ -196,7 +196,7 @@ async def test_closing_settles_what_waits_from_another_task_and_twice(make: Make
         await transport.aclose()
 
 
-async def test_what_is_closed_says_at_once_that_nothing_was_sent(make: Make) -> None:
+async def test_what_is_closed_states_at_once_that_nothing_was_sent(make: Make) -> None:
     async with _opened(make) as (transport, _):
         await transport.aclose()
         with anyio.fail_after(60):

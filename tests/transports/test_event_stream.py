@@ -86,9 +86,9 @@ WHATWG: dict[str, tuple[bytes, list[tuple[str, bytes]]]] = {
 
 
 @pytest.mark.parametrize("case", WHATWG)
-def test_events_are_read_as_the_standard_says(case: str) -> None:
-    stream, said = WHATWG[case]
-    events = [(kind or "message", data) for kind, data in said]
+def test_events_are_parsed_as_the_standard_specifies(case: str) -> None:
+    stream, reported = WHATWG[case]
+    events = [(kind or "message", data) for kind, data in reported]
     assert _parsed(stream) == events
     assert _parsed(*(stream[at : at + 1] for at in range(len(stream)))) == events
 
@@ -116,7 +116,7 @@ def test_events_are_read_as_the_standard_says(case: str) -> None:
         (b"retry: 99999999999\n\n", None, None),
     ],
 )
-async def test_where_to_resume_and_when_is_what_the_standard_says(
+async def test_where_to_resume_and_when_is_what_the_standard_specifies(
     stream: bytes, last_id: str | None, retry: float | None
 ) -> None:
     for pieces in ([stream], [stream[at : at + 1] for at in range(len(stream))]):
@@ -132,7 +132,7 @@ async def test_an_event_without_data_is_not_counted() -> None:
 
 
 @given(st.binary(max_size=60), st.lists(st.integers(0, 80), max_size=5))
-def test_how_a_stream_is_cut_does_not_change_what_it_says(noise: bytes, cuts: list[int]) -> None:
+def test_how_a_stream_is_cut_does_not_change_its_events(noise: bytes, cuts: list[int]) -> None:
     stream = b"data: a\r\n" + noise + b"\r\n\ndata: b\r\n\r\n"
     places = [0, *sorted(cuts), len(stream)]
     pieces = [stream[a:b] for a, b in itertools.pairwise(places)]

@@ -1,4 +1,4 @@
-"""What a server was given in ``env=`` or on its command line, and repeats, is shown to nobody."""
+"""Secrets in a server's ``env=`` or command line that it repeats are shown to no one."""
 
 from __future__ import annotations
 
@@ -105,8 +105,14 @@ async def test_an_error_has_no_value_of_env_in_any_form(
         stats = repr(session.stats)
     # The middle of it, which is the same in base64 wherever it is in the encoded text.
     core = FORMS[form][4:-4]
-    for shown in (everything_in(caught.value), str(answers), audit.read_text(), stats, caplog.text):
-        assert core not in shown
+    for displayed in (
+        everything_in(caught.value),
+        str(answers),
+        audit.read_text(),
+        stats,
+        caplog.text,
+    ):
+        assert core not in displayed
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -124,31 +130,31 @@ async def test_a_result_that_is_an_error_has_none_and_another_result_is_as_it_ca
 async def test_log_lines_and_progress_have_none(
     caplog: pytest.LogCaptureFixture, anyio_backend: str
 ) -> None:
-    told: list[Any] = []
+    reported: list[Any] = []
 
     def hear(message: LogMessage) -> None:
-        told.append(repr(message))
+        reported.append(repr(message))
 
     async with connect(
         server("hex"), approval=allow_all, revision="2025-11-25", handlers=Handlers(log=hear)
     ) as session:
         await session.call_tool(
-            "t", {"way": "notices"}, on_progress=lambda *args: told.append(args)
+            "t", {"way": "notices"}, on_progress=lambda *args: reported.append(args)
         )
-    assert len(told) == 2
-    assert FORMS["hex"] not in str(told) + caplog.text
+    assert len(reported) == 2
+    assert FORMS["hex"] not in str(reported) + caplog.text
 
 
 async def test_what_is_plainly_a_setting_is_not_hidden(anyio_backend: str) -> None:
-    said = "production 8080 true eu-west-1 1 /srv/data/v2 http://localhost:8080/mcp"
-    words = {f"SETTING_{n}": word for n, word in enumerate(said.split())}
+    reported = "production 8080 true eu-west-1 1 /srv/data/v2 http://localhost:8080/mcp"
+    words = {f"SETTING_{n}": word for n, word in enumerate(reported.split())}
     made = StdioServer(
         sys.executable,
-        ["-IS", "-c", SERVER.replace('os.environ["FORM_OF_IT"]', repr(said))],
+        ["-IS", "-c", SERVER.replace('os.environ["FORM_OF_IT"]', repr(reported))],
         env=words,
     )
     async with connect(made, approval=allow_all, revision="2025-11-25") as session:
-        with pytest.raises(ServerError, match=f"denied: {said}!"):
+        with pytest.raises(ServerError, match=f"denied: {reported}!"):
             await session.call_tool("t", {"way": "error"})
 
 

@@ -144,7 +144,9 @@ async def test_progress_comes_on_the_stream_of_its_call() -> None:
 
     seen: list[Any] = []
     async with serving(Stateless(work=work)) as server, _connect(server.url) as session:
-        result = await session.call_tool("work", on_progress=lambda *said: seen.append(said))
+        result = await session.call_tool(
+            "work", on_progress=lambda *progress: seen.append(progress)
+        )
     assert result.text == "done"
     assert seen == [(1, 2, None), (2, 2, None)]
 
@@ -264,7 +266,7 @@ async def test_a_plain_refusal_reaches_the_caller_typed() -> None:
         *((status, False) for status in (400, 404, 410, 425, 500, 501)),
     ],
 )
-async def test_what_refuses_the_first_request_says_whether_to_try_again(
+async def test_what_refuses_the_first_request_states_whether_to_try_again(
     status: int, is_worth_another_try: bool
 ) -> None:
     async def handler(request: Request, reply: Reply) -> None:
@@ -378,7 +380,7 @@ async def test_a_server_that_asks_for_more_patience_than_there_is_gets_none() ->
 
 
 @pytest.mark.parametrize(
-    ("kind", "body", "said"),
+    ("kind", "body", "expected"),
     [
         ("text/html", b"<html><title>Sign in</title>", "HTML page titled 'Sign in'"),
         ("text/plain", b"hello", "content type 'text/plain'"),
@@ -388,17 +390,17 @@ async def test_a_server_that_asks_for_more_patience_than_there_is_gets_none() ->
         ("application/json", b"[]", "JSON-RPC message"),
     ],
 )
-async def test_an_invalid_answer_says_what_it_is(kind: str, body: bytes, said: str) -> None:
+async def test_an_invalid_response_states_what_it_is(kind: str, body: bytes, expected: str) -> None:
     async def odd(arguments: Any, request: Request, reply: Reply) -> None:
         await reply.send(200, body, {"Content-Type": kind})
 
     async with serving(Stateless(odd=odd)) as server, _connect(server.url) as session:
-        with pytest.raises(ProtocolViolation, match=said):
+        with pytest.raises(ProtocolViolation, match=expected):
             await session.call_tool("odd")
         assert (await session.call_tool("echo", {})).text == "{}"
 
 
-async def test_a_stream_that_ends_without_the_answer_leaves_the_outcome_unknown() -> None:
+async def test_a_stream_that_ends_without_the_response_leaves_the_outcome_unknown() -> None:
     async def odd(arguments: Any, request: Request, reply: Reply) -> None:
         await reply.stream()
         await reply.event({"jsonrpc": "2.0", "id": 999, "result": {}})
@@ -499,8 +501,8 @@ async def test_headers_and_tokens_are_asked_for_before_each_request() -> None:
         wanted = HttpServer(server.url, headers=lambda: {"X-Trace": "1"}, auth=token)
         async with _connect(wanted) as session:
             await session.call_tool("echo", {})
-    said = [request.headers["authorization"] for request in server.requests]
-    assert said == ["Bearer t0", "Bearer t1", "Bearer t2"]
+    reported = [request.headers["authorization"] for request in server.requests]
+    assert reported == ["Bearer t0", "Bearer t1", "Bearer t2"]
     assert all(request.headers["x-trace"] == "1" for request in server.requests)
 
 
@@ -656,7 +658,7 @@ async def test_a_pinned_revision_a_server_lacks_is_a_negotiation_error() -> None
             await _connect(server.url, revision="2026-07-28")
 
 
-async def test_a_server_slow_with_a_fixed_revision_is_not_said_to_lack_it(clock: Clock) -> None:
+async def test_a_server_slow_with_a_fixed_revision_is_not_stated_to_lack_it(clock: Clock) -> None:
     app = Stateless()
 
     async def handler(request: Request, reply: Reply) -> None:
@@ -751,7 +753,7 @@ async def test_credentials_in_the_clear_are_warned_of(caplog: pytest.LogCaptureF
         (lambda: {"User-Agent": "my-app/1.0"}, True),
     ],
 )
-async def test_headers_that_every_client_sends_are_no_credentials_to_warn_of(
+async def test_headers_that_every_client_sends_are_not_credentials_to_warn_of(
     headers: Any, warns: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "mcp_client"), pytest.raises(ConnectError):

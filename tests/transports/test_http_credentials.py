@@ -115,7 +115,7 @@ UNKNOWN = ("httpx.Auth", "httpx.Auth that fetches", "client with auth")
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_private_list_is_kept_for_the_same_user_where_that_can_be_told(way: str) -> None:
+async def test_a_private_list_is_stored_for_the_same_user_if_that_is_known(way: str) -> None:
     private = Private(Stateless())
     async with serving(private) as server:
         wanted = WAYS[way](server.url, lambda: "ana")
@@ -165,7 +165,7 @@ async def test_cookies_of_the_host_count_and_those_of_a_load_balancer_do_not() -
             assert "user-bob" in name
 
 
-async def test_a_function_that_fails_hands_out_no_list() -> None:
+async def test_a_function_that_fails_returns_no_list() -> None:
     tokens = iter(["ana"] * 2)
     async with (
         serving(Private(Stateless())) as server,
@@ -176,7 +176,7 @@ async def test_a_function_that_fails_hands_out_no_list() -> None:
             await session.list_tools()
 
 
-async def test_what_is_kept_of_a_token_does_not_tell_it() -> None:
+async def test_what_is_stored_of_a_token_does_not_reveal_it() -> None:
     async with serving(Private(Stateless())) as server:
         wanted = HttpServer(server.url, auth=lambda: "at-SECRET")
         async with connect(wanted, approval=allow_all) as session:

@@ -118,7 +118,7 @@ async def test_a_status_that_passes_is_tried_again(status: int) -> None:
         assert (await session.call_tool("echo", {})).text == "{}"
 
 
-async def test_a_connection_that_breaks_before_any_answer_is_tried_again() -> None:
+async def test_a_connection_that_breaks_before_any_response_is_tried_again() -> None:
     async def get(number: int, request: Request, reply: Reply) -> None:
         if number < 3:
             reply.hang_up()
@@ -166,7 +166,7 @@ def _forgetting(status: int) -> tuple[anyio.Event, Listened]:
 
 
 @pytest.mark.parametrize("status", [404, 410])
-async def test_a_stream_that_is_not_found_any_more_says_that_the_session_is_gone(
+async def test_a_stream_that_is_not_found_any_more_states_that_the_session_is_gone(
     status: int,
 ) -> None:
     cut, listened = _forgetting(status)
@@ -181,7 +181,7 @@ async def test_a_stream_that_is_not_found_any_more_says_that_the_session_is_gone
             await listened.stands.wait()
 
 
-async def test_an_idle_watch_is_told_that_the_session_is_gone_and_begins_another() -> None:
+async def test_an_idle_watch_is_informed_that_the_session_is_gone_and_begins_another() -> None:
     cut, listened = _forgetting(404)
     async with (
         serving(listened) as server,
@@ -212,7 +212,7 @@ async def test_405_after_a_cut_ends_the_listening_and_not_the_session() -> None:
         assert session.generation == 1
 
 
-async def test_the_transport_tells_when_it_hears_of_changes_and_may_have_missed_some() -> None:
+async def test_the_transport_reports_changes_and_that_it_may_have_missed_some() -> None:
     cut, again = anyio.Event(), anyio.Event()
 
     async def get(number: int, request: Request, reply: Reply) -> None:
@@ -240,7 +240,7 @@ async def test_the_transport_tells_when_it_hears_of_changes_and_may_have_missed_
         assert transport.notification_epoch is None
 
 
-async def test_what_is_said_while_no_stream_stands_counts_as_a_change_that_may_have_been(
+async def test_what_happens_while_no_stream_is_open_counts_as_a_possible_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     library, gets, may_stand = LibraryApp(shelf("2025-11-25")), [0], anyio.Event()

@@ -58,10 +58,10 @@ def _stream(response: httpx.Response) -> AsyncIterator[bytes]:
     return aiter(response.stream)
 
 
-async def _answer_all(line: Line) -> None:
+async def _respond_to_all(line: Line) -> None:
     while True:
         await line.request()
-        await line.say(OK)
+        await line.send(OK)
 
 
 def _descriptors() -> int:
@@ -72,7 +72,7 @@ def _descriptors() -> int:
 
 
 async def test_requests_one_after_another_share_one_connection() -> None:
-    async with listening(_answer_all) as server, _pool(server.port) as pool:
+    async with listening(_respond_to_all) as server, _pool(server.port) as pool:
         for _ in range(5):
             assert await _ask(pool) == (200, b"ok")
         assert len(server.lines) == 1
@@ -85,7 +85,7 @@ async def test_the_connection_that_was_used_last_is_used_next() -> None:
         while True:
             await line.request()
             served.append(line.number)
-            await line.say(OK)
+            await line.send(OK)
 
     async with listening(converse) as server, _pool(server.port) as pool:
         first, second = await _send(pool), await _send(pool)
@@ -98,7 +98,7 @@ async def test_the_connection_that_was_used_last_is_used_next() -> None:
 
 
 async def test_a_connection_that_was_idle_too_long_is_closed_and_not_used() -> None:
-    async with listening(_answer_all) as server, _pool(server.port, keep=0.0) as pool:
+    async with listening(_respond_to_all) as server, _pool(server.port, keep=0.0) as pool:
         assert await _ask(pool) == (200, b"ok")
         assert await _ask(pool) == (200, b"ok")
         assert len(server.lines) == 2
@@ -109,7 +109,7 @@ async def test_idle_connections_are_closed_when_their_time_is_over() -> None:
 
     async def converse(line: Line) -> None:
         await line.request()
-        await line.say(OK)
+        await line.send(OK)
         try:
             await line.until_hung_up()
         finally:
@@ -125,7 +125,7 @@ async def test_idle_connections_are_closed_when_their_time_is_over() -> None:
 
 
 async def test_a_timer_that_rings_early_is_not_set_again_and_again() -> None:
-    async with listening(_answer_all) as server, _pool(server.port) as pool:
+    async with listening(_respond_to_all) as server, _pool(server.port) as pool:
         await _ask(pool)
         pool._idle[0].idle_since = pool.backend.now() - 60.0 + 0.015
         await pool._close_expired()
@@ -140,7 +140,7 @@ async def test_a_connection_beyond_those_that_may_be_idle_is_closed(
 
     async def converse(line: Line) -> None:
         try:
-            await _answer_all(line)
+            await _respond_to_all(line)
         finally:
             if line.number == 2:
                 closed.set()
@@ -166,9 +166,9 @@ async def test_on_a_line_the_server_has_ended_nothing_is_sent(goodbye: bytes) ->
 
     async def converse(line: Line) -> None:
         await line.request()
-        await line.say(OK)
+        await line.send(OK)
         if line.number == 1:
-            await line.say(goodbye)
+            await line.send(goodbye)
             await line.end_sending()
             ended.set()
             await line.until_hung_up()
@@ -187,7 +187,7 @@ async def test_bytes_after_a_response_never_answer_the_next_request() -> None:
     async def converse(line: Line) -> None:
         await line.request()
         forged = OK.replace(b"ok", b"no")
-        await line.say(OK + forged if line.number == 1 else OK)
+        await line.send(OK + forged if line.number == 1 else OK)
         await line.until_hung_up()
 
     async with listening(converse) as server, _pool(server.port) as pool:
@@ -211,7 +211,7 @@ async def test_a_response_that_ends_the_connection_is_read_and_the_next_gets_ano
 ) -> None:
     async def converse(line: Line) -> None:
         await line.request()
-        await line.say(response)
+        await line.send(response)
 
     async with listening(converse) as server, _pool(server.port) as pool:
         assert await _ask(pool) == (200, b"ok")
@@ -222,7 +222,7 @@ async def test_a_response_that_ends_the_connection_is_read_and_the_next_gets_ano
 async def test_a_response_that_is_given_up_costs_its_connection() -> None:
     async def converse(line: Line) -> None:
         await line.request()
-        await line.say(b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nhalf")
+        await line.send(b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nhalf")
         await line.until_hung_up()
 
     async with listening(converse) as server, _pool(server.port) as pool:
@@ -263,7 +263,7 @@ async def test_every_framing_of_http_1_is_read_and_the_connection_lives(
     async def converse(line: Line) -> None:
         while True:
             await line.request()
-            await line.say(*pieces)
+            await line.send(*pieces)
 
     async with listening(converse) as server, _pool(server.port) as pool:
         for _ in range(3):
@@ -294,7 +294,7 @@ async def test_every_framing_of_http_1_is_read_and_the_connection_lives(
 async def test_what_is_not_http_is_an_error_and_ends_the_connection(response: bytes) -> None:
     async def converse(line: Line) -> None:
         await line.request()
-        await line.say(response)
+        await line.send(response)
 
     async with listening(converse) as server, _pool(server.port) as pool:
         for _ in range(2):
@@ -314,7 +314,7 @@ async def test_a_request_of_any_size_arrives_whole(
     async def converse(line: Line) -> None:
         while True:
             arrived.append((await line.request()).partition(b"\r\n\r\n")[2])
-            await line.say(OK)
+            await line.send(OK)
 
     bodies = [bytes([size % 256]) * size for size in (1, 64 * 1024, 64 * 1024 + 1, 300_000)]
     async with listening(converse) as server, _pool(server.port) as pool:
@@ -328,10 +328,10 @@ async def test_a_request_of_any_size_arrives_whole(
 
 
 @pytest.mark.parametrize("status", [200, 413, 503])
-async def test_an_answer_comes_through_although_the_body_is_never_read(status: int) -> None:
+async def test_a_response_comes_through_although_the_body_is_never_read(status: int) -> None:
     async def converse(line: Line) -> None:
         await line.stream.receive(100)
-        await line.say(b"HTTP/1.1 %d Early\r\nContent-Length: 2\r\n\r\nok" % status)
+        await line.send(b"HTTP/1.1 %d Early\r\nContent-Length: 2\r\n\r\nok" % status)
         await anyio.sleep_forever()
 
     async with listening(converse) as server, _pool(server.port) as pool:
@@ -351,7 +351,7 @@ async def test_a_server_that_hangs_up_in_the_middle_of_a_body_has_lost_it() -> N
 
 async def test_a_server_that_answers_before_it_is_asked_is_read() -> None:
     async def converse(line: Line) -> None:
-        await line.say(OK)
+        await line.send(OK)
         await line.until_hung_up()
 
     async with listening(converse) as server, _pool(server.port) as pool:
@@ -370,9 +370,9 @@ async def test_a_hundred_megabytes_go_each_way_and_the_connection_lives() -> Non
             left = size - len(got.partition(b"\r\n\r\n")[2])
             while left:
                 left -= len(await line.stream.receive())
-            await line.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+            await line.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
             for _ in range(100):
-                await line.say(b"y" * (size // 100))
+                await line.send(b"y" * (size // 100))
 
     async with listening(converse) as server, _pool(server.port) as pool:
         for _ in range(2):
@@ -393,9 +393,9 @@ async def test_a_request_may_be_cancelled_at_every_step_and_leaves_nothing(size:
     async def converse(line: Line) -> None:
         while True:
             await line.request()
-            await line.say(b"HTTP/1.1 103 Early Hints\r\n\r\n")
-            await line.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-            await line.say(b"2\r\nok\r\n", b"0\r\n\r\n")
+            await line.send(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+            await line.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            await line.send(b"2\r\nok\r\n", b"0\r\n\r\n")
 
     async with listening(converse) as server, _pool(server.port) as pool:
         await _ask(pool)
@@ -453,8 +453,8 @@ async def test_closing_the_pool_ends_what_waits_and_what_comes_later() -> None:
 # -------------------------------------------------------------------- connecting
 
 
-async def test_a_closed_port_an_unknown_name_and_no_answer_are_told_apart() -> None:
-    async with listening(_answer_all) as server:
+async def test_a_closed_port_an_unknown_name_and_no_response_are_distinguished() -> None:
+    async with listening(_respond_to_all) as server:
         port = server.port
     async with _pool(port) as pool:
         with pytest.raises(OSError, match=r"attempts failed|refused"):
@@ -466,17 +466,20 @@ async def test_a_closed_port_an_unknown_name_and_no_answer_are_told_apart() -> N
 
 @pytest.mark.needs("IPv6")
 async def test_an_ipv6_literal_is_connected_to() -> None:
-    async with listening(_answer_all, host="::1") as server, _pool(server.port, host="::1") as pool:
+    async with (
+        listening(_respond_to_all, host="::1") as server,
+        _pool(server.port, host="::1") as pool,
+    ):
         assert await _ask(pool) == (200, b"ok")
 
 
 def test_a_request_is_written_as_it_was_given() -> None:
-    given = {"Host": "a", "X-B": ""}
-    request = httpx.Request("POST", "http://a/mcp?q=1", headers=given, stream=RequestBody(b""))
+    passed = {"Host": "a", "X-B": ""}
+    request = httpx.Request("POST", "http://a/mcp?q=1", headers=passed, stream=RequestBody(b""))
     line = b"POST /mcp?q=1 HTTP/1.1\r\nHost: a\r\nX-B: \r\n"
     assert request_head(request, 0) == (line + b"Content-Length: 0\r\n\r\n", False)
     request.headers["Authorization"] = "Bearer x"
-    request.headers["Content-Length"] = "7"  # it is not anybody's to say but the pool's
+    request.headers["Content-Length"] = "7"  # only the pool may report it
     request.headers["connection"] = "close"
     head = line + b"Authorization: Bearer x\r\nconnection: close\r\nContent-Length: 2\r\n\r\n"
     assert request_head(request, 2) == (head, True)
@@ -512,7 +515,7 @@ def test_a_header_that_would_be_read_as_another_is_not_sent(headers: dict[str, s
 
 
 async def test_a_host_that_asks_to_close_is_obeyed() -> None:
-    async with listening(_answer_all) as server, _pool(server.port) as pool:
+    async with listening(_respond_to_all) as server, _pool(server.port) as pool:
         for _ in range(2):
             assert await _ask(pool, Connection="close") == (200, b"ok")
         assert len(server.lines) == 2
@@ -522,11 +525,11 @@ async def test_a_host_that_asks_to_close_is_obeyed() -> None:
 
 
 async def test_nothing_is_sent_of_a_request_that_was_withdrawn_while_it_connected() -> None:
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
     async def converse(line: Line) -> None:
-        heard.append(await line.request())
-        await line.say(OK)
+        received.append(await line.request())
+        await line.send(OK)
 
     async with listening(converse) as server, _pool(server.port) as pool:
         body = RequestBody(b"{}")
@@ -534,7 +537,7 @@ async def test_nothing_is_sent_of_a_request_that_was_withdrawn_while_it_connecte
         with pytest.raises(anyio.ClosedResourceError):
             await pool.handle_async_request(_request(body))
         assert not body.begun
-        assert heard == []
+        assert received == []
 
 
 def test_httpx_is_given_nothing_of_a_request_that_was_withdrawn() -> None:

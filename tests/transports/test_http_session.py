@@ -58,7 +58,7 @@ async def test_a_session_is_opened_used_and_ended(sse: bool) -> None:
     assert [r.rpc_method for r in rest[:2]] == ["notifications/initialized", "GET"]
 
 
-async def test_a_connection_is_used_again_after_an_answer_that_came_as_an_event(
+async def test_a_connection_is_used_again_after_a_response_that_came_as_an_event(
     clock: Clock,
 ) -> None:
     app = Handshake(sse=True)
@@ -134,7 +134,7 @@ async def test_a_question_on_the_get_stream_is_answered() -> None:
         assert session.stats.refused_questions == 0
 
 
-async def test_a_change_told_on_the_get_stream_makes_the_list_stale() -> None:
+async def test_a_change_reported_on_the_get_stream_makes_the_list_stale() -> None:
     app = Handshake()
     async with serving(app) as server, _connect(server.url) as session:
         await session.list_tools()
@@ -156,8 +156,8 @@ async def test_progress_on_the_get_stream_finds_its_call_and_keeps_it_alive() ->
         await halfway.wait()
         return "done"
 
-    def progressed(*said: Any) -> None:
-        seen.append(said)
+    def progressed(*progress: Any) -> None:
+        seen.append(progress)
         halfway.set()
 
     seen: list[Any] = []
@@ -168,23 +168,23 @@ async def test_progress_on_the_get_stream_finds_its_call_and_keeps_it_alive() ->
     assert seen == [(1, None, "half")]
 
 
-async def test_a_timeout_is_told_to_the_server() -> None:
+async def test_a_timeout_is_reported_to_the_server() -> None:
     app = Handshake()
-    told = anyio.Event()
+    notified = anyio.Event()
 
     async def wait(arguments: Any, request: Request, reply: Reply) -> None:
         await reply.hold()
 
     async def handler(request: Request, reply: Reply) -> None:
         if request.rpc_method == "notifications/cancelled":
-            told.set()
+            notified.set()
         await app(request, reply)
 
     app.tools["wait"] = wait
     async with serving(handler) as server, _connect(server.url) as session:
         with pytest.raises(CallTimeout):
             await session.call_tool("wait", timeout=0.2)
-        await told.wait()
+        await notified.wait()
     (call,) = server.saying("tools/call")
     (cancelled,) = server.saying("notifications/cancelled")
     assert cancelled.message["params"]["requestId"] == call.message["id"]
@@ -241,8 +241,8 @@ async def test_a_batch_is_read_as_its_messages() -> None:
 
     async def work(arguments: Any, request: Request, reply: Reply) -> None:
         token = request.message["params"]["_meta"]["progressToken"]
-        told = _notice("notifications/progress", progressToken=token, progress=1)
-        await reply.json([told, answer(request, text("done"))])
+        reported = _notice("notifications/progress", progressToken=token, progress=1)
+        await reply.json([reported, answer(request, text("done"))])
 
     seen: list[Any] = []
     app.tools["work"] = work
@@ -266,7 +266,7 @@ async def test_a_notification_answered_with_a_frame_is_noted_and_survived() -> N
         assert session.stats.junk_lines == 1
 
 
-async def test_a_json_rpc_error_without_our_id_is_the_answer_to_its_own_post() -> None:
+async def test_a_json_rpc_error_without_our_id_is_the_response_to_its_own_post() -> None:
     app = Handshake()
 
     async def fail(arguments: Any, request: Request, reply: Reply) -> None:
@@ -310,7 +310,7 @@ def _cut_off(app: Handshake, retry: int | None, pieces: int = 1) -> Any:
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
-async def test_a_stream_that_ends_early_is_resumed_when_the_server_said(
+async def test_a_stream_that_ends_early_is_resumed_when_the_server_asked(
     pieces: int, clock: Clock
 ) -> None:
     app = Handshake()
@@ -326,7 +326,7 @@ async def test_a_stream_that_ends_early_is_resumed_when_the_server_said(
 
 
 @pytest.mark.parametrize(("retry", "pause"), [(None, 0.5), (0, 0.05), (60, 0.06), (700, 0.7)])
-async def test_a_stream_is_resumed_after_half_a_second_or_as_soon_as_the_server_said(
+async def test_a_stream_is_resumed_after_half_a_second_or_as_soon_as_the_server_asked(
     retry: int | None, pause: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
@@ -342,7 +342,7 @@ async def test_a_stream_is_resumed_after_half_a_second_or_as_soon_as_the_server_
     assert pauses == [pause]
 
 
-async def test_a_server_cannot_make_us_wait_for_ever_to_resume() -> None:
+async def test_a_server_cannot_make_us_wait_forever_to_resume() -> None:
     app = Handshake()
     handler = _cut_off(app, 999_999_999)
     async with serving(handler) as server, _connect(server.url) as session:
@@ -359,7 +359,7 @@ async def test_a_call_that_has_less_time_than_the_server_asks_for_fails_at_once(
         assert caught.value.clock == "total"
 
 
-async def test_the_pause_that_the_server_asks_for_is_no_silence() -> None:
+async def test_the_pause_that_the_server_asks_for_is_not_silence() -> None:
     app = Handshake()
     async with serving(_cut_off(app, 900)) as server, _connect(server.url) as session:
         result = await session.call_tool("work", timeout=Timeouts(idle=0.3, total=30))
@@ -635,7 +635,7 @@ async def test_many_calls_that_meet_an_ended_session_share_one_new_one() -> None
     assert len(server.saying("initialize")) == 2
 
 
-async def test_a_server_that_ends_every_session_is_not_asked_for_ever() -> None:
+async def test_a_server_that_ends_every_session_is_not_asked_forever() -> None:
     app = Handshake()
 
     async def handler(request: Request, reply: Reply) -> None:

@@ -84,7 +84,7 @@ async def test_a_stream_that_never_begins_is_given_up_with_the_connect_clock() -
             await _connect(server.url, timeouts=timeouts)
 
 
-async def test_a_url_of_nothing_at_all_says_what_both_ways_met() -> None:
+async def test_a_url_of_nothing_at_all_states_what_both_ways_met() -> None:
     async def handler(request: Request, reply: Reply) -> None:
         await reply.send(404, b"nothing here")
 
@@ -144,7 +144,7 @@ async def test_a_login_is_begun_where_the_first_revision_requires_it() -> None:
     assert asked
 
 
-async def test_a_message_that_needs_a_login_says_so_too() -> None:
+async def test_a_message_that_needs_a_login_reports_it_too() -> None:
     app = Legacy()
 
     async def handler(request: Request, reply: Reply) -> None:
@@ -170,8 +170,8 @@ async def test_an_endpoint_that_refuses_is_named_with_the_stream_that_announced_
         with pytest.raises(ConnectError) as caught:
             await _connect(server.url)
     origin = server.url.removesuffix("/prefix/sse")
-    said = f"{origin}/messages?..., the endpoint that the stream of {server.url} announced,"
-    assert f"{said} answered HTTP 404" in str(caught.value)
+    reported = f"{origin}/messages?..., the endpoint that the stream of {server.url} announced,"
+    assert f"{reported} answered HTTP 404" in str(caught.value)
     assert "secret" not in str(caught.value)
     assert len(server.saying("GET")) == 1
 
@@ -219,7 +219,7 @@ async def test_the_end_of_the_stream_fails_what_waits_and_the_next_use_connects_
         assert session.generation == 2
 
 
-async def test_a_refused_message_is_the_answer_to_its_request() -> None:
+async def test_a_refused_message_is_the_response_to_its_request() -> None:
     app = Legacy()
 
     async def handler(request: Request, reply: Reply) -> None:
@@ -233,9 +233,9 @@ async def test_a_refused_message_is_the_answer_to_its_request() -> None:
             await session.call_tool("echo", {})
 
 
-async def test_a_call_given_up_is_told_and_its_late_answer_dropped() -> None:
+async def test_a_call_given_up_is_reported_and_its_late_response_dropped() -> None:
     app = Legacy()
-    told = anyio.Event()
+    notified = anyio.Event()
     waiting: list[Request] = []
 
     async def handler(request: Request, reply: Reply) -> None:
@@ -244,14 +244,14 @@ async def test_a_call_given_up_is_told_and_its_late_answer_dropped() -> None:
         if request.rpc_method == "notifications/cancelled":
             assert app.stream is not None
             await app.stream.event(answer(waiting[0], text("late")))
-            told.set()
+            notified.set()
         await app(request, reply)
 
     app.tools["wait"] = lambda arguments: None
     async with serving(handler, "/sse") as server, _connect(server.url) as session:
         with pytest.raises(CallTimeout):
             await session.call_tool("wait", timeout=0.2)
-        await told.wait()
+        await notified.wait()
         assert (await session.call_tool("echo", {})).text == "{}"
         assert session.stats.late_answers == 1
 

@@ -133,7 +133,7 @@ async def test_what_only_httpx_can_do_goes_through_httpx(caplog: pytest.LogCaptu
 
 
 class Exchanging(httpx.Auth):
-    """Gets its token where it is told to, by a request of its flow, once the server refuses."""
+    """Gets its token at its endpoint, by a request of its flow, once the server refuses."""
 
     requires_request_body = requires_response_body = True
 
@@ -190,7 +190,7 @@ async def test_a_login_goes_through_the_pool(caplog: pytest.LogCaptureFixture) -
     assert not [line for line in logged if "POST " + world.url + " " in line]
 
 
-async def test_the_repr_says_that_httpx_is_wanted() -> None:
+async def test_the_repr_states_that_httpx_is_wanted() -> None:
     assert "via_httpx=True" in repr(HttpServer("https://example.com", via_httpx=True))
 
 
@@ -250,7 +250,7 @@ async def test_an_ipv6_literal_is_a_url_like_any_other() -> None:
     async def converse(line: Line) -> None:
         while True:
             seen.append(await line.request())
-            await line.say(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
+            await line.send(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
 
     async with listening(converse, host="::1") as server:
         with pytest.raises(ConnectError) as caught:
@@ -311,7 +311,7 @@ async def test_a_proxy_of_the_environment_carries_what_it_is_for(
 
 
 @pytest.mark.parametrize(
-    ("variable", "proxy", "url", "said"),
+    ("variable", "proxy", "url", "expected"),
     [
         ("HTTP_PROXY", "http://me:s3cret@127.0.0.1:1", "http://mcp.example/mcp", "reached"),
         ("HTTPS_PROXY", "http://me:s3cret@127.0.0.1:1", "https://mcp.example/mcp", "reached"),
@@ -321,7 +321,7 @@ async def test_a_proxy_of_the_environment_carries_what_it_is_for(
     ],
 )
 async def test_a_dead_proxy_is_named_with_its_variable_and_without_its_password(
-    environment: pytest.MonkeyPatch, variable: str, proxy: str, url: str, said: str
+    environment: pytest.MonkeyPatch, variable: str, proxy: str, url: str, expected: str
 ) -> None:
     environment.setenv(variable, proxy)
     with pytest.raises(ConnectError) as caught:
@@ -330,7 +330,7 @@ async def test_a_dead_proxy_is_named_with_its_variable_and_without_its_password(
     text = str(caught.value)
     place = f"http://{proxy.partition('@')[2]}"
     assert f"the proxy {place}, which the environment variable {variable} names, " in text
-    assert f"cannot be {said}" in text
+    assert f"cannot be {expected}" in text
     assert "NO_PROXY" in text
     assert "s3cret" not in text
     assert "is the server running" not in text
@@ -351,7 +351,7 @@ async def test_a_dead_proxy_is_named_where_a_login_needs_it(
 
 @pytest.fixture
 def certificates(environment: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A folder for what the variables of TLS name; none is set."""
+    """A directory for what the variables of TLS name; none is set."""
     for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE"):
         environment.delenv(name, raising=False)
     (tmp_path / "empty.pem").write_text("")
@@ -360,7 +360,7 @@ def certificates(environment: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("variable", "file", "said"),
+    ("variable", "file", "expected"),
     [
         ("SSL_CERT_FILE", "missing.pem", "cannot be read: No such file"),
         ("SSL_CERT_FILE", "empty.pem", "has no certificate"),
@@ -379,7 +379,7 @@ async def test_what_a_variable_of_tls_names_and_cannot_be_used_is_named(
     caplog: pytest.LogCaptureFixture,
     variable: str,
     file: str,
-    said: str,
+    expected: str,
     face: str,
 ) -> None:
     path = str(certificates / file)
@@ -396,7 +396,7 @@ async def test_what_a_variable_of_tls_names_and_cannot_be_used_is_named(
                 raise AssertionError("it was entered")
         error = caught.value
     text = str(error)
-    assert f"the environment variable {variable} names {path!r}, which {said}" in text
+    assert f"the environment variable {variable} names {path!r}, which {expected}" in text
     assert f"change {variable}, or unset it" in text
 
 
@@ -449,8 +449,8 @@ async def test_one_tls_connection_serves_many_calls(
     async with _trusting(authority, monkeypatch, context) as server:
         async with _connect(server.url) as session:
             for number in range(20):
-                said = {"n": number, "text": "x" * (number * 10_000)}
-                assert (await session.call_tool("echo", said)).text == str(said)
+                reported = {"n": number, "text": "x" * (number * 10_000)}
+                assert (await session.call_tool("echo", reported)).text == str(reported)
         assert server.connections == 1
 
 
@@ -471,10 +471,10 @@ WRONG: dict[str, tuple[Callable[[Authority], ssl.SSLContext], str]] = {
 async def test_a_certificate_that_is_wrong_is_refused_and_nothing_is_sent(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make, said = WRONG[how]
+    make, reported = WRONG[how]
     authority = Authority(tmp_path)
     async with _trusting(authority, monkeypatch, make(authority)) as server:
-        with pytest.raises(ConnectError, match=said) as caught:
+        with pytest.raises(ConnectError, match=reported) as caught:
             await _connect(server.url)
     assert not caught.value.retryable
     assert not server.requests
@@ -499,7 +499,7 @@ async def test_headers_that_drip_are_waited_for_as_long_as_the_call_may_take() -
     assert len(server.saying("tools/call")) == 2
 
 
-async def test_a_refusal_while_the_arguments_are_being_sent_is_heard() -> None:
+async def test_a_refusal_while_the_arguments_are_being_sent_is_received() -> None:
     refusal = b"HTTP/1.1 413 Too Large\r\nContent-Length: 4\r\n\r\nbig!"
     async with (
         serving(Stateless(), deaf_above=1_000_000, deaf_says=refusal) as server,

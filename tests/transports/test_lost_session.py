@@ -69,7 +69,7 @@ LOST = [
     refusal(200, error(-32603, "MCP session abc has expired")),
 ]
 
-KEPT = [
+STILL_OPEN = [
     (refusal(429, b"too many sessions"), ServerError),
     (refusal(500, b"Internal error"), ServerError),
     (refusal(503, b"overloaded"), ServerError),
@@ -84,7 +84,7 @@ KEPT = [
 ]
 
 
-async def _say(refused: Refusal, request: Request, reply: Reply) -> None:
+async def _refuse(refused: Refusal, request: Request, reply: Reply) -> None:
     status, body, headers = refused
     if isinstance(body, dict):
         whole = {"jsonrpc": "2.0", "id": request.message.get("id"), "error": body}
@@ -113,7 +113,7 @@ class Forgetful(Handshake):
         if request.method == "POST" and (
             lost or (self.always and request.rpc_method == "tools/call")
         ):
-            await _say(self.refused, request, reply)
+            await _refuse(self.refused, request, reply)
         else:
             await super().__call__(request, reply)
 
@@ -136,8 +136,8 @@ async def test_a_forgotten_session_is_replaced_and_the_call_runs_once(
             assert app.opened == 2, "one more for the session that was forgotten"
 
 
-@pytest.mark.parametrize(("refused", "kind"), KEPT, ids=str)
-async def test_what_says_nothing_of_the_session_is_the_error_of_the_call(
+@pytest.mark.parametrize(("refused", "kind"), STILL_OPEN, ids=str)
+async def test_what_does_not_name_the_session_is_the_error_of_the_call(
     refused: Refusal, kind: type[McpError]
 ) -> None:
     app = Forgetful(refused, always=True)
@@ -191,13 +191,13 @@ async def test_the_error_of_a_call_that_was_begun_is_its_own() -> None:
     app = Handshake(begin=begin)
     async with serving(app) as server, connect(server.url, approval=allow_all) as session:
         with pytest.raises(ServerError, match="Session not found"):
-            await session.call_tool("begin", on_progress=lambda *said: None)
+            await session.call_tool("begin", on_progress=lambda *reported: None)
         assert session.generation == 1
     assert len(app.calls) == 1
 
 
 @pytest.mark.parametrize("body", [HTML, b"", b"{", b'{"status": "ok"}'])
-async def test_three_unreadable_answers_in_a_row_end_the_session(body: bytes) -> None:
+async def test_three_unreadable_responses_in_a_row_end_the_session(body: bytes) -> None:
     app = Forgetful((200, body, {}))
     async with serving(app) as server, connect(server.url, approval=allow_all) as session:
         await session.call_tool("echo")
@@ -233,7 +233,7 @@ async def test_a_forgotten_connection_of_the_first_revision_is_made_again(refuse
 
     async def handler(request: Request, reply: Reply) -> None:
         if request.path in forgotten:
-            await _say(refused, request, reply)
+            await _refuse(refused, request, reply)
         else:
             await app(request, reply)
 
@@ -250,7 +250,7 @@ async def test_a_forgotten_connection_of_the_first_revision_is_made_again(refuse
 
 
 @pytest.mark.parametrize(
-    "said",
+    "expected",
     [
         "",
         "the tool failed",
@@ -259,5 +259,5 @@ async def test_a_forgotten_connection_of_the_first_revision_is_made_again(refuse
         "obsession not found",
     ],
 )
-def test_other_words_do_not_name_a_lost_session(said: str) -> None:
-    assert not names_lost_session(said)
+def test_other_words_do_not_name_a_lost_session(expected: str) -> None:
+    assert not names_lost_session(expected)

@@ -38,12 +38,12 @@ AUTHS: dict[str, Any] = {
 
 def everything_in(error: McpError) -> str:
     """All texts of an error, those of its cause included."""
-    shown: list[str] = []
+    displayed: list[str] = []
     at: BaseException | None = error
     while at is not None:
-        shown += [str(at), repr(at), repr(vars(at)), repr(at.args)]
+        displayed += [str(at), repr(at), repr(vars(at)), repr(at.args)]
         at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)
-    return "\n".join(shown)
+    return "\n".join(displayed)
 
 
 async def echo(request: Request, reply: Reply, way: str) -> None:
@@ -93,5 +93,5 @@ async def test_an_error_repeats_no_credential(era: Any, way: str, auth: str) -> 
         async with connect(server, approval=allow_all) as session:
             with pytest.raises(McpError) as caught:
                 await session.call_tool("echo", {"text": "hello"})
-    shown = everything_in(caught.value)
-    assert not [secret for secret in (TOKEN, COOKIE, KEY) if secret in shown], shown
+    displayed = everything_in(caught.value)
+    assert not [secret for secret in (TOKEN, COOKIE, KEY) if secret in displayed], displayed

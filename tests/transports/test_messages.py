@@ -57,11 +57,11 @@ async def test_a_certificate_of_ones_own_is_named_and_how_to_trust_it(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("days", "address", "said"),
+    ("days", "address", "expected"),
     [(-1, "127.0.0.1", "not valid now"), (30, "127.0.0.9", "not for '127.0.0.1'")],
 )
 async def test_another_fault_of_a_certificate_is_named_too(
-    days: int, address: str, said: str, tmp_path: Path
+    days: int, address: str, expected: str, tmp_path: Path
 ) -> None:
     file, context = self_signed(tmp_path, days=days, address=address)
     async with (
@@ -69,10 +69,10 @@ async def test_another_fault_of_a_certificate_is_named_too(
         httpx.AsyncClient(verify=ssl.create_default_context(cafile=file)) as client,
     ):
         error = await _failure(HttpServer(server.url, client=client))
-    assert said in error.message
+    assert expected in error.message
 
 
-async def test_https_spoken_to_a_server_without_tls_says_to_use_http() -> None:
+async def test_https_spoken_to_a_server_without_tls_leads_to_http_as_advice() -> None:
     async def refuse(stream: Any) -> None:
         async with stream:
             await stream.receive()
@@ -88,14 +88,14 @@ async def test_https_spoken_to_a_server_without_tls_says_to_use_http() -> None:
     assert not error.retryable
 
 
-async def test_http_spoken_to_a_server_with_tls_says_to_use_https(tmp_path: Path) -> None:
+async def test_http_spoken_to_a_server_with_tls_leads_to_https_as_advice(tmp_path: Path) -> None:
     _, context = self_signed(tmp_path)
     async with serving(Stateless(), tls=context) as server:
         error = await _failure(server.url.replace("https:", "http:"))
     assert "https://" in error.message
 
 
-async def test_a_tls_alert_in_answer_to_http_says_to_use_https() -> None:
+async def test_a_tls_alert_in_response_to_http_leads_to_https_as_advice() -> None:
     async def alert(request: Request, reply: Reply) -> None:
         await reply.raw(b"\x15\x03\x01\x00\x02\x02\x46")
         reply.hang_up()
@@ -105,7 +105,7 @@ async def test_a_tls_alert_in_answer_to_http_says_to_use_https() -> None:
     assert "use https://" in error.message
 
 
-async def test_a_server_that_asks_for_tls_in_words_says_to_use_https() -> None:
+async def test_a_server_that_asks_for_tls_in_words_leads_to_https_as_advice() -> None:
     async def handler(request: Request, reply: Reply) -> None:
         await reply.send(400, b"Client sent an HTTP request to an HTTPS server.\n")
 
@@ -123,7 +123,7 @@ async def test_a_host_name_that_does_not_exist_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "expected"),
     [
         ("localhost:8000/mcp", "give http://localhost:8000/mcp"),
         ("127.0.0.1:8000", "give http://127.0.0.1:8000"),
@@ -133,27 +133,27 @@ async def test_a_host_name_that_does_not_exist_is_named() -> None:
         ("ftp://example.com", "ftp://, which is not supported"),
     ],
 )
-def test_what_is_not_a_url_says_what_it_may_be(url: str, said: str) -> None:
+def test_what_is_not_a_url_states_what_it_may_be(url: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         connect(url)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 # --------------------------------------------------------------------- answers
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "expected"),
     [(500, "Its own log may have the reason"), (404, "may not be the URL of the MCP endpoint")],
 )
-async def test_a_page_for_people_is_read_by_its_status(status: int, said: str) -> None:
+async def test_a_page_for_people_is_read_by_its_status(status: int, expected: str) -> None:
     async def handler(request: Request, reply: Reply) -> None:
         page = b"<html><head><title>Oops</title></head></html>"
         await reply.send(status, page, {"Content-Type": "text/html"})
 
     async with serving(handler) as server:
         error = await _failure(server.url)
-    assert "an HTML page titled 'Oops'" in error.message and said in error.message
+    assert "an HTML page titled 'Oops'" in error.message and expected in error.message
     assert "login" not in error.message
 
 
@@ -170,15 +170,17 @@ async def test_a_server_error_in_mid_session_does_not_speak_of_logging_in() -> N
     assert "login" not in caught.value.message and "log may have the reason" in caught.value.message
 
 
-@pytest.mark.parametrize("given", [False, True])
-async def test_a_401_says_how_to_log_in_or_that_what_was_given_was_refused(given: bool) -> None:
+@pytest.mark.parametrize("passed", [False, True])
+async def test_a_401_explains_how_to_log_in_or_that_what_was_given_was_refused(
+    passed: bool,
+) -> None:
     async def handler(request: Request, reply: Reply) -> None:
         await reply.send(401, b"", {"WWW-Authenticate": "Bearer"})
 
     async with serving(handler) as server:
-        token = BearerToken("at-1") if given else None
+        token = BearerToken("at-1") if passed else None
         error = await _failure(HttpServer(server.url, auth=token), AuthError)
-    if given:
+    if passed:
         assert "was not accepted" in error.message and "OAuth" not in error.message
     else:
         assert "auth=OAuth()" in error.message and "auth=BearerToken('...')" in error.message
@@ -188,7 +190,7 @@ async def test_a_401_says_how_to_log_in_or_that_what_was_given_was_refused(given
 
 
 @pytest.mark.parametrize(
-    ("server", "said"),
+    ("server", "expected"),
     [
         (StdioServer("python server.py"), "StdioServer('python', ['server.py'])"),
         (StdioServer("npx -y", ["secret"]), "StdioServer('npx', ['-y', ...])"),
@@ -197,9 +199,9 @@ async def test_a_401_says_how_to_log_in_or_that_what_was_given_was_refused(given
         (StdioServer("./no-such-file"), "not an executable file"),
     ],
 )
-async def test_a_command_that_cannot_be_run_says_why(server: Any, said: str) -> None:
+async def test_a_command_that_cannot_be_run_gives_the_reason(server: Any, expected: str) -> None:
     error = await _failure(server)
-    assert said in error.message
+    assert expected in error.message
 
 
 async def test_a_path_with_a_space_in_it_is_a_command(tmp_path: Path) -> None:

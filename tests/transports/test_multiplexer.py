@@ -75,7 +75,7 @@ def test_any_split_of_a_stream_gives_the_same_messages(cuts: list[int]) -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_an_answer_that_comes_after_the_end_changes_nothing(anyio_backend: str) -> None:
+async def test_a_response_that_comes_after_the_end_changes_nothing(anyio_backend: str) -> None:
     channel, exchange, _ = _line()
     channel.end(lambda: ConnectionLost("the session was closed"))
     channel.feed(
@@ -88,7 +88,7 @@ async def test_an_answer_that_comes_after_the_end_changes_nothing(anyio_backend:
 
 @given(st.lists(st.binary(max_size=60), max_size=20))
 @_bounded
-def test_no_bytes_at_all_raise_or_are_kept_for_ever(pieces: list[bytes]) -> None:
+def test_no_bytes_at_all_raise_or_are_stored_forever(pieces: list[bytes]) -> None:
     channel, _, _ = _line(Limits(message_bytes=50))
     for piece in pieces:
         channel.feed(piece)
@@ -113,7 +113,7 @@ def test_unread_notifications_are_capped() -> None:
     assert channel.stats.dropped_notices == 15
 
 
-def test_a_frame_that_is_too_long_and_not_an_answer_fails_no_request() -> None:
+def test_a_frame_that_is_too_long_and_not_a_response_fails_no_request() -> None:
     channel, exchange, _ = _line(Limits(message_bytes=2000))
     for head in ('"jsonrpc":"2.0",', '"id":1,', '"jsonrpc":"2.0","id":"q",', ""):
         channel.feed(f'{{{head}"method":"m","params":"{"x" * 5000}","id":1}}\n'.encode())
@@ -148,8 +148,8 @@ def test_a_long_line_is_freed_before_its_values_are_made() -> None:
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert isinstance(answer := exchange._inbox[0], Response)
-    assert len(answer.result["t"]) == size
+    assert isinstance(response := exchange._inbox[0], Response)
+    assert len(response.result["t"]) == size
     assert most < 2.5 * size, "the line, its text and the value were in memory at once"
 
 

@@ -1,4 +1,4 @@
-"""``Recording`` and ``ReplayServer``: what is kept, and played again."""
+"""``Recording`` and ``ReplayServer``: what is stored, and played again."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ class TestARecord:
         self, tmp_path: Path, anyio_backend: str
     ) -> None:
         path = tmp_path / "r.jsonl"
-        kept = []
+        stored = []
         for pin, code in [("123456", 4711), ("654321", 1147)]:
             shared = {"password": code, "place": f"otp={pin}"}
             await recorded(path, {"pin": pin, **shared}, {"pin": pin, "place": "x"}, shared)
-            kept.append(path.read_bytes())
-        assert kept[0] == kept[1]
+            stored.append(path.read_bytes())
+        assert stored[0] == stored[1]
 
     async def test_leaves_out_what_a_server_repeats_of_arguments_that_were_left_out(
         self, tmp_path: Path, anyio_backend: str
@@ -108,7 +108,7 @@ class TestARecord:
         assert PASSWORD not in path.read_text()
         assert echo[16:32] not in path.read_text()
 
-    async def test_is_for_its_owner_only_and_says_its_format(
+    async def test_is_for_its_owner_only_and_names_its_format(
         self, tmp_path: Path, anyio_backend: str
     ) -> None:
         path = tmp_path / "r.jsonl"
@@ -158,10 +158,10 @@ class TestARecord:
             with pytest.raises(ConnectionLost):
                 await session.call_tool("kill")
             await session.call_tool("echo", {"n": 2})
-        kept = lines(path)
-        assert sum("mcp-client-record" in line for line in kept) == 1
-        assert [line["error"] for line in kept if "failed" in line] == ["ConnectionLost"]
-        echoes = [one for one in kept if one.get("params", {}).get("name") == "echo"]
+        stored = lines(path)
+        assert sum("mcp-client-record" in line for line in stored) == 1
+        assert [line["error"] for line in stored if "failed" in line] == ["ConnectionLost"]
+        echoes = [one for one in stored if one.get("params", {}).get("name") == "echo"]
         assert [one["params"]["arguments"] for one in echoes] == [{"n": 1}, {"n": 2}]
 
     async def test_of_a_path_that_cannot_be_written_is_a_config_error(
@@ -239,14 +239,14 @@ def _mutated(record: list[dict[str, Any]], draw: Any) -> bytes:
 
 
 class TestAReplay:
-    async def test_tells_values_apart_that_are_left_out_by_the_order_they_come_in(
+    async def test_distinguishes_values_that_are_left_out_by_the_order_they_come_in(
         self, tmp_path: Path, anyio_backend: str
     ) -> None:
         path = tmp_path / "r.jsonl"
-        given = [{"pin": "111111"}, {"pin": "222222"}, {"pin": "111111"}]
-        await recorded(path, *given)
+        passed = [{"pin": "111111"}, {"pin": "222222"}, {"pin": "111111"}]
+        await recorded(path, *passed)
         async with connect(ReplayServer(path), approval=allow_all) as session:
-            texts = [(await session.call_tool("open", each)).text[:6] for each in given]
+            texts = [(await session.call_tool("open", each)).text[:6] for each in passed]
             with pytest.raises(ServerError, match="/arguments/pin"):
                 await session.call_tool("open", {"pin": "333333"})
             again = await session.call_tool("open", {"pin": "[redacted]"})
@@ -332,7 +332,7 @@ class TestAReplay:
         self, era: str, tmp_path: Path, anyio_backend: str
     ) -> None:
         path = tmp_path / "r.jsonl"
-        told: list[Any] = []
+        reported: list[Any] = []
         for server in (scripted("--era", era), None):
             async with connect(
                 Recording(server, path) if server else ReplayServer(path),
@@ -341,9 +341,11 @@ class TestAReplay:
                 if server is None:
                     await session.ping()  # ids are others than when it was recorded
                 await session.call_tool(
-                    "flood-progress", {"count": 3}, on_progress=lambda *args: told.append(args[0])
+                    "flood-progress",
+                    {"count": 3},
+                    on_progress=lambda *args: reported.append(args[0]),
                 )
-        assert told == [0, 1, 2] * 2
+        assert reported == [0, 1, 2] * 2
 
     async def test_of_a_process_that_was_killed_answers_what_was_answered(
         self, tmp_path: Path, anyio_backend: str
@@ -357,7 +359,7 @@ class TestAReplay:
             with pytest.raises(ServerError, match="had no response when it was recorded"):
                 await session.call_tool("open", {"place": "Rome"})
 
-    def test_of_what_is_no_record_is_a_config_error(
+    def test_of_what_is_not_a_record_is_a_config_error(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = tmp_path / "r.jsonl"
@@ -402,7 +404,7 @@ class TestAReplay:
             with pytest.raises(ConfigError, match=r"ReplayServer\(.*\): Input/output error$"):
                 ReplayServer(path)
 
-    async def test_of_what_is_no_regular_file_is_refused_at_once(
+    async def test_of_what_is_not_a_regular_file_is_refused_at_once(
         self, tmp_path: Path, anyio_backend: str
     ) -> None:
         os.mkfifo(tmp_path / "fifo")
@@ -452,9 +454,9 @@ async def test_a_bearer_token_that_a_list_repeats_is_not_in_the_record(
         if request.method != "POST" or request.message.get("method") != "tools/list":
             await app(request, reply)
             return
-        said = request.headers.get("authorization")
-        schema = {"type": "object", "properties": {"a": {"default": said, "enum": [said]}}}
-        tool = {"name": "t", "description": f"sent with {said}", "inputSchema": schema}
+        reported = request.headers.get("authorization")
+        schema = {"type": "object", "properties": {"a": {"default": reported, "enum": [reported]}}}
+        tool = {"name": "t", "description": f"sent with {reported}", "inputSchema": schema}
         result = {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         await reply.json({"jsonrpc": "2.0", "id": request.message["id"], "result": result})
 

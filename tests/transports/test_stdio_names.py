@@ -62,7 +62,7 @@ def test_a_server_is_called_after_what_is_run_and_not_what_runs_it(
 
 
 @pytest.mark.parametrize("cwd", ["/srv/weather", "/srv/weather/src", "weather"])
-def test_a_server_that_is_called_as_many_are_is_called_after_its_folder(cwd: str) -> None:
+def test_a_server_that_is_called_as_many_are_is_called_after_its_directory(cwd: str) -> None:
     assert name_of_command("uv", ["run", "server.py"], cwd) == "weather"
 
 
@@ -104,6 +104,6 @@ def test_what_may_be_a_secret_is_not_in_a_name(url: str) -> None:
     assert name_of_url(url).startswith("example.com")
 
 
-def test_two_urls_of_one_host_are_told_apart() -> None:
+def test_two_urls_of_one_host_are_distinguished() -> None:
     urls = ["/mcp", "/docs/mcp", "/mcp?project=a", "/mcp?project=b", "/t/123/mcp", "/t/456/mcp"]
     assert len({name_of_url(f"https://example.com{url}") for url in urls}) == len(urls)

@@ -140,8 +140,8 @@ async def test_an_end_before_the_session_is_open_names_the_transport(
     era = "handshake" if method == "initialize" else "stateless"
     with pytest.raises(ConnectError) as raised:
         await connect(StreamServer(wire.open, name="carrier"), name="desk", revision=era)
-    said = "ClosedResourceError" if raises else "the stream of messages ended"
-    assert "the transport carrier ended: " + said in str(raised.value)
+    reported = "ClosedResourceError" if raises else "the stream of messages ended"
+    assert "the transport carrier ended: " + reported in str(raised.value)
     assert "refuses" not in str(raised.value)
     assert len(wire.opened) == len(wire.closed)
 
@@ -230,10 +230,10 @@ async def test_what_is_not_a_pair_of_streams_is_refused(pair: Any) -> None:
         await connect(StreamServer(open))
 
 
-@pytest.mark.parametrize("given", [5, None, "wss://a.example"])
-def test_what_is_not_a_function_is_refused(given: Any) -> None:
+@pytest.mark.parametrize("passed", [5, None, "wss://a.example"])
+def test_what_is_not_a_function_is_refused(passed: Any) -> None:
     with pytest.raises(ConfigError, match="give a function that returns"):
-        StreamServer(given)
+        StreamServer(passed)
 
 
 @pytest.mark.parametrize("option", ["name", "identity"])
