@@ -50,7 +50,7 @@ async def work(session: Session, rounds: list[list[tuple[str, Any]]], code: bool
     chars, began = 0, time.perf_counter()
     for calls in rounds:
         chars += len(json.dumps([messages, kit.tools]))  # each round, a model reads all of it
-        asked = [{"name": name, "arguments": json.dumps(given)} for name, given in calls]
+        asked = [{"name": name, "arguments": json.dumps(passed)} for name, passed in calls]
         made = [{"id": str(n), "type": "function", "function": f} for n, f in enumerate(asked)]
         messages.append({"role": "assistant", "tool_calls": made})
         messages += await kit.run(session, messages[-1])

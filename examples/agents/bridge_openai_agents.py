@@ -38,9 +38,9 @@ def tools_of(kit: openai_responses.Toolset, host: Host) -> list[FunctionTool]:
     async def call(context: ToolContext[Any], arguments: str) -> Any:
         name, id = context.tool_name, context.tool_call_id
         item = {"type": "function_call", "call_id": id, "name": name, "arguments": arguments}
-        (answer,) = await kit.run(host, [item], context=context.context)
-        print(answer["output"])
-        return answer["output"]
+        (response,) = await kit.run(host, [item], context=context.context)
+        print(response["output"])
+        return response["output"]
 
     return [
         FunctionTool(each["name"], each.get("description", ""), each["parameters"], call,
@@ -49,10 +49,10 @@ def tools_of(kit: openai_responses.Toolset, host: Host) -> list[FunctionTool]:
 
 
 class Script(Model):
-    async def get_response(self, *given: Any, **more: Any) -> ModelResponse:
+    async def get_response(self, *arguments: Any, **more: Any) -> ModelResponse:
         return ModelResponse([SCRIPT.pop(0)], Usage(), None)
 
-    def stream_response(self, *given: Any, **more: Any) -> Any:
+    def stream_response(self, *arguments: Any, **more: Any) -> Any:
         raise NotImplementedError
 
 

@@ -21,8 +21,8 @@ def tools_of(kit: openai_chat.Toolset, host: Host) -> list[Tool[Any]]:
     def tool(name: str, parameters: dict[str, Any], description: str = "") -> Tool[Any]:
         async def call(**arguments: Any) -> str:
             calls = [{"id": "1", "function": {"name": name, "arguments": arguments}}]
-            (answer,) = await kit.run(host, calls)
-            content: str = answer["content"]
+            (response,) = await kit.run(host, calls)
+            content: str = response["content"]
             return content
 
         return Tool.from_schema(call, name, description, parameters)

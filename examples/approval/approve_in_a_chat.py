@@ -39,8 +39,8 @@ def webhook(body: bytes, signature: str) -> str:
     if press is None:
         return "This does not come from the chat."
     try:
-        answer = Allow(remember="call") if press["button"] == "yes" else Deny("no")
-        queue.decide(press["id"], answer, by=press["user"])
+        decision = Allow(remember="call") if press["button"] == "yes" else Deny("no")
+        queue.decide(press["id"], decision, by=press["user"])
     except NotPending:
         return "It was decided already."
     return f"{press['user']} said {press['button']}."

@@ -63,12 +63,12 @@ async def want_alarm(user: str, location: str) -> None:
         print((await browser.post("/alarm", params={"location": location}, timeout=None)).text)
 
 
-async def press(user: str, **answer: str) -> None:
+async def press(user: str, **decision: str) -> None:
     """Send what the browser of ``user`` sends when a button is pressed."""
     async with browser_of(user) as browser:
         html = (await browser.get("/approvals/")).text
         form = dict(re.findall(r'name="(token|ids)" value="([^"]+)"', html))
-        await browser.post("/approvals/decide", data=form | answer)
+        await browser.post("/approvals/decide", data=form | decision)
 
 
 async def main() -> None:

@@ -29,7 +29,7 @@ def test_reading_the_weather_is_allowed_until_the_rule_ends() -> None:
     assert RULES.explain(look, at=datetime(2100, 1, 1, tzinfo=UTC)).outcome == "ask"
 
 
-def test_a_server_that_is_not_trusted_says_nothing_that_counts() -> None:
+def test_no_hint_of_a_server_that_is_not_trusted_counts() -> None:
     call = ToolCall.example("get_weather", server="weather", read_only=True, trusted=False)
     assert RULES.explain(call).outcome == "ask"
 

@@ -1,6 +1,6 @@
 """Get a prompt of a server, and let the server use the host's model after an approval.
 
-``model`` stands for your model. Each use of it is approved by the hook ``sampling_approval``, which
+``model`` represents your model. Each use of it is approved by the hook ``sampling_approval``, which
 sees the prompt that the server wrote.
 """
 

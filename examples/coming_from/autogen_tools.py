@@ -22,7 +22,7 @@ COMMAND = [sys.executable, "examples/servers/weather.py"]
 
 
 def calls(name: str) -> CreateResult:
-    """What a script in place of a model says."""
+    """The output of a script in place of a model."""
     call = FunctionCall(id=name, name=name, arguments=json.dumps({"location": "Oslo"}))
     usage = RequestUsage(prompt_tokens=0, completion_tokens=0)
     return CreateResult(finish_reason="function_calls", content=[call], usage=usage, cached=False)
@@ -33,9 +33,9 @@ def approve(call: ToolCall) -> Allow | Deny:
 
 
 async def main() -> None:
-    given = StdioServerParams(command=COMMAND[0], args=COMMAND[1:])  # not used: there is a session
+    passed = StdioServerParams(command=COMMAND[0], args=COMMAND[1:])  # not used: there is a session
     async with connect(COMMAND, trusted=True, approval=approve) as ours:
-        tools = await mcp_server_tools(given, session=official.client_session(ours))
+        tools = await mcp_server_tools(passed, session=official.client_session(ours))
         info: Any = {"vision": False, "function_calling": True, "json_output": False}
         info |= {"family": "unknown", "structured_output": False}
         script = [calls("get_weather"), calls("set_alarm"), "Cloudy, and no alarm."]

@@ -17,7 +17,7 @@ WEATHER = StdioServer(sys.executable, ["examples/servers/weather.py"])
 
 
 def step(tool: str, **arguments: str) -> dict[str, object]:
-    """What a script in place of a model says."""
+    """The output of a script in place of a model."""
     return {"next_thought": "", "next_tool_name": tool, "next_tool_args": arguments}
 
 

@@ -12,9 +12,11 @@ WEATHER = StdioServer(sys.executable, [str(Path(__file__).parents[1] / "servers"
 
 async def approve(call: ToolCall) -> Allow | Deny:
     print(f"May {call.tool.name} run with {call.arguments_json}?", end=" ")
-    answer = Allow() if call.hints.read_only else Deny("it changes things, and no person was asked")
-    print("Yes." if answer == Allow() else "No.")
-    return answer
+    decision = (
+        Allow() if call.hints.read_only else Deny("it changes things, and no person was asked")
+    )
+    print("Yes." if decision == Allow() else "No.")
+    return decision
 
 
 async def main() -> None:

@@ -21,12 +21,12 @@ try:
 except ModuleNotFoundError as error:
     sys.exit(f"{error}: pip install dbos")
 
-FOLDER = Path(os.environ.setdefault("AGENT_FOLDER", tempfile.mkdtemp()))  # for its workers, too
-SOLD, SECONDS = FOLDER / "sold.txt", os.environ.get("PAYMENT_SECONDS", "60")
+DIRECTORY = Path(os.environ.setdefault("AGENT_DIRECTORY", tempfile.mkdtemp()))  # workers, too
+SOLD, SECONDS = DIRECTORY / "sold.txt", os.environ.get("PAYMENT_SECONDS", "60")
 SHOP = [sys.executable, str(Path(__file__).parents[1] / "servers" / "shop.py"), str(SOLD), SECONDS]
 DATABASE = os.environ.get("DATABASE")
-CHECKPOINTS = DATABASE or f"sqlite:///{FOLDER}/checkpoints.sqlite"
-state = PostgresState(DATABASE) if DATABASE else FileState(FOLDER / "state")
+CHECKPOINTS = DATABASE or f"sqlite:///{DIRECTORY}/checkpoints.sqlite"
+state = PostgresState(DATABASE) if DATABASE else FileState(DIRECTORY / "state")
 queue = ApprovalQueue(decisions=state.decisions, wait=0)
 host = sync.Host({"shop": SHOP}, approval=queue, state=state)
 
@@ -69,7 +69,7 @@ def work() -> None:
     with host:
         DBOS(config={"name": "agent", "system_database_url": CHECKPOINTS, "log_level": "ERROR"})
         DBOS.launch()  # it goes on with what killed workers left
-        with SetWorkflowID(f"agent-{FOLDER.name}"):
+        with SetWorkflowID(f"agent-{DIRECTORY.name}"):
             print(DBOS.start_workflow(agent, "Buy tea.").get_result())
         DBOS.destroy()
 

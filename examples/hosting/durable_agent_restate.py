@@ -26,14 +26,14 @@ try:
 except ModuleNotFoundError as error:
     sys.exit(f"{error}: pip install restate-sdk hypercorn")
 
-FOLDER = Path(os.environ.setdefault("AGENT_FOLDER", tempfile.mkdtemp()))  # for its workers, too
-SOLD, SECONDS = FOLDER / "sold.txt", os.environ.get("PAYMENT_SECONDS", "60")
+DIRECTORY = Path(os.environ.setdefault("AGENT_DIRECTORY", tempfile.mkdtemp()))  # workers, too
+SOLD, SECONDS = DIRECTORY / "sold.txt", os.environ.get("PAYMENT_SECONDS", "60")
 SHOP = [sys.executable, str(Path(__file__).parents[1] / "servers" / "shop.py"), str(SOLD), SECONDS]
 RESTATE = os.environ.get("RESTATE", "http://127.0.0.1:8080")
 RESTATE_ADMIN = os.environ.get("RESTATE_ADMIN", "http://127.0.0.1:9070")
 ADDRESS = os.environ.get("ADDRESS", "127.0.0.1:9080")  # of the worker
-AGENT = f"agent/{FOLDER.name}"
-state = FileState(FOLDER / "state")
+AGENT = f"agent/{DIRECTORY.name}"
+state = FileState(DIRECTORY / "state")
 queue = ApprovalQueue(decisions=state.decisions, wait=0)
 host = Host({"shop": SHOP}, approval=queue, state=state)
 agent = restate.Workflow("agent")

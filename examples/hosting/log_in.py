@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
 from login_http import serving  # type: ignore[import-not-found]
 
 
-async def main(given: list[str]) -> None:
-    with nullcontext(given[0]) if given else serving() as url:
+async def main(passed: list[str]) -> None:
+    with nullcontext(passed[0]) if passed else serving() as url:
         auth = OAuth(client_name="Weather example", store=FileTokens())
         async with connect(HttpServer(url, auth=auth), approval=allow_all) as session:
             result = await session.call_tool("get_weather", {"location": "New York"})

@@ -24,12 +24,12 @@ RESULTS: dict[str, Any] = {  # of the server, for this example
 }
 
 
-async def answer(socket: Any) -> None:
+async def respond(socket: Any) -> None:
     async for text in socket:
         message = json.loads(text)
         if result := RESULTS.get(message["method"]):
-            said = {"jsonrpc": "2.0", "id": message["id"], "result": result}
-            await socket.send(json.dumps(said))
+            reported = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+            await socket.send(json.dumps(reported))
 
 
 class Sender(NamedTuple):
@@ -41,7 +41,7 @@ class Sender(NamedTuple):
 
 @asynccontextmanager
 async def websocket() -> AsyncIterator[Any]:
-    async with serve(answer, "127.0.0.1", 0) as server:
+    async with serve(respond, "127.0.0.1", 0) as server:
         host, port = server.sockets[0].getsockname()
         async with dial(f"ws://{host}:{port}") as socket:
             yield socket, Sender(socket)  # a socket is an iterator of what it receives

@@ -44,26 +44,26 @@ def send(message: dict[str, Any]) -> None:
     sys.stdout.buffer.flush()
 
 
-def said(text: str) -> dict[str, Any]:
+def text_result(text: str) -> dict[str, Any]:
     return {"resultType": "complete", "content": [{"type": "text", "text": text}]}
 
 
 def order(params: dict[str, Any]) -> dict[str, Any]:
-    answer = params.get("inputResponses", {}).get("who")
-    if answer is None:
+    respond = params.get("inputResponses", {}).get("who")
+    if respond is None:
         question = {"message": "What may it be?", "requestedSchema": FORM}
         asked = {"who": {"method": "elicitation/create", "params": question}}
         state = "nothing is remembered between the two"
         return {"resultType": "input_required", "inputRequests": asked, "requestState": state}
-    if answer["action"] != "accept":
-        return said("No coffee then.")
-    return said(f"A coffee ({answer['content']['size']}) for {answer['content']['name']}.")
+    if respond["action"] != "accept":
+        return text_result("No coffee then.")
+    return text_result(f"A coffee ({respond['content']['size']}) for {respond['content']['name']}.")
 
 
 def describe(params: dict[str, Any]) -> dict[str, Any]:
-    answer = params.get("inputResponses", {}).get("taste")
-    if answer is not None:
-        return said(f"Our barista would say: {answer['content']['text']}")
+    respond = params.get("inputResponses", {}).get("taste")
+    if respond is not None:
+        return text_result(f"Our barista would say: {respond['content']['text']}")
     text = {"type": "text", "text": "Describe the taste of Sidamo in one sentence."}
     question = {
         "messages": [{"role": "user", "content": text}],
@@ -82,12 +82,12 @@ def brew(params: dict[str, Any]) -> dict[str, Any]:
     steps, token = params["arguments"].get("steps", 3), params["_meta"].get("progressToken")
     for step in range(1, steps + 1):
         if token is not None:
-            told = {"progressToken": token, "progress": step, "total": steps}
-            send({"method": "notifications/progress", "params": told})
-    return said("The coffee is ready.")
+            reported = {"progressToken": token, "progress": step, "total": steps}
+            send({"method": "notifications/progress", "params": reported})
+    return text_result("The coffee is ready.")
 
 
-def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+def respond(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "server/discover":
         offered: dict[str, Any] = {"tools": {}, "prompts": {}}
         return {"supportedVersions": ["2026-07-28"], "capabilities": offered}
@@ -105,6 +105,6 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
 for line in sys.stdin.buffer:
     message = json.loads(line)
     if "id" in message:
-        result = answer(message["method"], message.get("params", {}))
+        result = respond(message["method"], message.get("params", {}))
         failed = {"error": {"code": -32601, "message": "no such method"}}
         send({"id": message["id"], **({"result": result} if result else failed)})

@@ -28,7 +28,7 @@ RIGHTS = {
 HTML = "<!doctype html><title>Clock</title><p id=time>14:50"
 
 
-def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+def respond(method: str, params: dict[str, Any]) -> dict[str, Any]:
     match method:
         case "server/discover":
             return {"supportedVersions": ["2026-07-28", *HANDSHAKE], "capabilities": CAPABILITIES}
@@ -54,13 +54,13 @@ def serve() -> None:
         id = message.get("id")
         if id is None:
             continue
-        said: dict[str, Any] = {"jsonrpc": "2.0", "id": id}
+        reported: dict[str, Any] = {"jsonrpc": "2.0", "id": id}
         try:
-            result = answer(message["method"], message.get("params") or {})
-            said["result"] = {"resultType": "complete", **result}
+            result = respond(message["method"], message.get("params") or {})
+            reported["result"] = {"resultType": "complete", **result}
         except NotImplementedError as unknown:
-            said["error"] = {"code": -32601, "message": f"no such method: {unknown}"}
-        print(json.dumps(said), flush=True)
+            reported["error"] = {"code": -32601, "message": f"no such method: {unknown}"}
+        print(json.dumps(reported), flush=True)
 
 
 if __name__ == "__main__":

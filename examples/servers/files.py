@@ -20,7 +20,7 @@ def call(name: str, arguments: dict[str, str]) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}]}
 
 
-def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+def respond(method: str, params: dict[str, Any]) -> dict[str, Any]:
     match method:
         case "initialize":
             version = params["protocolVersion"]
@@ -39,7 +39,7 @@ for line in sys.stdin:
         continue
     head = {"jsonrpc": "2.0", "id": message["id"]}
     try:
-        reply = {**head, "result": answer(message["method"], message.get("params", {}))}
+        reply = {**head, "result": respond(message["method"], message.get("params", {}))}
     except NotImplementedError:
         reply = {**head, "error": {"code": -32601, "message": "there is no such method"}}
     print(json.dumps(reply), flush=True)

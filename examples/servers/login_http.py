@@ -29,9 +29,9 @@ class Guarded(Weather):  # type: ignore[misc]
                 asked = dict(parse_qsl(query))
                 code = secrets.token_urlsafe(16)
                 CODES[code] = asked
-                answer = urlencode({"code": code, "state": asked["state"], "iss": here})
+                response = urlencode({"code": code, "state": asked["state"], "iss": here})
                 self.send_response(302)
-                self.send_header("Location", f"{asked['redirect_uri']}?{answer}")
+                self.send_header("Location", f"{asked['redirect_uri']}?{response}")
                 self.send_header("Content-Length", "0")
                 self.end_headers()
             case _:

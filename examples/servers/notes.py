@@ -26,13 +26,13 @@ class NotThere(Exception):
     pass
 
 
-def say(**message: Any) -> None:
+def send(**message: Any) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
 def notify(what: str, stream: Any = None, **params: Any) -> None:
     meta = {} if stream is None else {"_meta": {STREAM: stream}}
-    say(method=f"notifications/{what}", params={**params, **meta})
+    send(method=f"notifications/{what}", params={**params, **meta})
 
 
 def write(uri: str, text: str) -> None:
@@ -61,7 +61,7 @@ def read(uri: str) -> dict[str, Any]:
     return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": NOTES[uri]}]}
 
 
-def answer(id: Any, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+def respond(id: Any, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     match method:
         case "server/discover":
             return {"supportedVersions": ["2026-07-28", *HANDSHAKE], "capabilities": CAPABILITIES}
@@ -100,14 +100,14 @@ def serve() -> None:
         if id is None:
             continue
         try:
-            result = answer(id, message["method"], params)
+            result = respond(id, message["method"], params)
             if result is not None:
-                say(id=id, result={"resultType": "complete", **result})
+                send(id=id, result={"resultType": "complete", **result})
         except NotThere as missing:
             data = {"uri": str(missing)}
-            say(id=id, error={"code": -32602, "message": "Resource not found", "data": data})
+            send(id=id, error={"code": -32602, "message": "Resource not found", "data": data})
         except NotImplementedError as unknown:
-            say(id=id, error={"code": -32601, "message": f"no such method: {unknown}"})
+            send(id=id, error={"code": -32601, "message": f"no such method: {unknown}"})
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def task(id: str) -> dict[str, Any]:
     return {"taskId": id, **times, "status": "completed", "result": result}
 
 
-def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+def respond(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     match method:
         case "server/discover":
             capabilities: dict[str, Any] = {"tools": {}, "extensions": {TASKS: {}}}
@@ -43,7 +43,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
 for line in sys.stdin.buffer:
     message = json.loads(line)
     if "id" in message:
-        result = answer(message["method"], message.get("params", {}))
+        result = respond(message["method"], message.get("params", {}))
         failed = {"error": {"code": -32601, "message": "no such method"}}
         reply = {
             "jsonrpc": "2.0",

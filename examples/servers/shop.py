@@ -17,11 +17,11 @@ TOOLS = [{"name": "buy", "description": "Buy something.", "inputSchema": ITEM}]
 def buy(item: str) -> dict[str, Any]:
     with SOLD.open("a") as file:
         file.write(f"{item}\n")
-    select.select([sys.stdin], [], [], SECONDS)  # or until the client says more, or is gone
+    select.select([sys.stdin], [], [], SECONDS)  # or until the client sends more, or is gone
     return {"resultType": "complete", "content": [{"type": "text", "text": f"{item}: paid"}]}
 
 
-def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+def respond(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     match method:
         case "server/discover":
             return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
@@ -35,7 +35,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
 for line in sys.stdin.buffer:
     message = json.loads(line)
     if "id" in message:
-        result = answer(message["method"], message.get("params", {}))
+        result = respond(message["method"], message.get("params", {}))
         failed = {"error": {"code": -32601, "message": "no such method"}}
         reply = {"id": message["id"], **({"result": result} if result else failed)}
         print(json.dumps({"jsonrpc": "2.0", **reply}), flush=True)

@@ -63,7 +63,7 @@ def text(words: str) -> dict[str, str]:
     return {"type": "text", "text": words}
 
 
-def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+def respond(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "server/discover":
         meta = {"io.modelcontextprotocol/serverInfo": INFO}
         return {
@@ -92,7 +92,7 @@ def serve() -> None:
         reply = {"jsonrpc": "2.0", "id": message["id"]}
         params = message.get("params") or {}
         try:
-            reply["result"] = {"resultType": "complete", **answer(message["method"], params)}
+            reply["result"] = {"resultType": "complete", **respond(message["method"], params)}
         except NoSuchMethod as missing:
             reply["error"] = {"code": -32601, "message": f"no such method or tool: {missing}"}
         sys.stdout.buffer.write(json.dumps(reply).encode() + b"\n")

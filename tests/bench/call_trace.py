@@ -151,14 +151,14 @@ async def _question(revision: str) -> AsyncIterator[Operation]:
     asking, handlers = _Asking(revision, FORM), Handlers(elicitation=_accept)
     async with connect(MemoryServer(asking), approval=allow_all, handlers=handlers) as session:
         yield partial(session.call_tool, "ask")
-        assert all("content" in answer for answer in asking.answers.values())
+        assert all("content" in response for response in asking.answers.values())
 
 
 class _Changing(Library):
     """Its one tool has another name each time it is listed."""
 
-    def answer(self, message: dict[str, Any], say: Callable[[Any], None]) -> Any:
-        result = super().answer(message, say)
+    def answer(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+        result = super().answer(message, send)
         if message.get("method") == "tools/list":
             result["tools"] = [{"name": f"tool-{self.count('tools/list')}", "inputSchema": _SCHEMA}]
         return result
@@ -244,8 +244,8 @@ async def _click() -> AsyncIterator[Operation]:
 async def _config_file(*, enters: bool) -> AsyncIterator[Operation]:
     """The file of one server to a ``Host``; ``enters``: and on, to the first request of the process
     that is started."""
-    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "wb", 0) as null:
-        path = Path(folder, "mcp.json")
+    with tempfile.TemporaryDirectory() as directory, open(os.devnull, "wb", 0) as null:
+        path = Path(directory, "mcp.json")
         server = {"command": _COMMAND[0], "args": _COMMAND[1:], "env": {"FOLDER": "${HOME}"}}
         path.write_text(json.dumps({"mcpServers": {"bench": server}}))
 

@@ -4,7 +4,7 @@
 
 Everything runs in one process, against a server in memory. Nothing is asserted: the table is for
 reading. Ratios travel from machine to machine, absolute figures do not. A list is judged, looked
-through and kept; ``pages`` is 100 tools each. The latency of a call is the median of its rounds,
+through and stored; ``pages`` is 100 tools each. The latency of a call is the median of its rounds,
 each of 300 calls in a row, and is given as a ratio to that with 10 tools.
 """
 
@@ -33,7 +33,7 @@ _SIZES = (10, 1_000, 10_000)
 def server(count: int) -> MemoryServer:
     definitions = _definitions(count)
 
-    def answer(message: dict[str, Any]) -> Any:
+    def respond(message: dict[str, Any]) -> Any:
         match message["method"]:
             case "tools/list":
                 at = int((message.get("params") or {}).get("cursor", 0))
@@ -43,7 +43,7 @@ def server(count: int) -> MemoryServer:
                 return {"content": [{"type": "text", "text": "ok"}]}
         return NotImplemented
 
-    return MemoryServer(answer)
+    return MemoryServer(respond)
 
 
 async def listing(count: int, rounds: int) -> float:
@@ -58,14 +58,14 @@ async def listing(count: int, rounds: int) -> float:
 
 
 async def memory(count: int) -> tuple[int, int]:
-    """Bytes kept for the list, and the length of the same as JSON."""
+    """Bytes stored for the list, and the length of the same as JSON."""
     text = len(json.dumps(_definitions(count)))
     async with connect(server(count)) as session:
         tracemalloc.start()
         await session.list_tools()
-        kept = tracemalloc.get_traced_memory()[0]
+        stored = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
-    return kept, text
+    return stored, text
 
 
 async def calling(rounds: int) -> dict[int, float]:
@@ -84,8 +84,8 @@ async def calling(rounds: int) -> dict[int, float]:
 
 async def pinning(count: int) -> tuple[float, float]:
     """Seconds to list with a lock file: the first time, and when nothing has changed."""
-    with tempfile.TemporaryDirectory() as folder:
-        pins = Pins(Path(folder) / "mcp.lock")
+    with tempfile.TemporaryDirectory() as directory:
+        pins = Pins(Path(directory) / "mcp.lock")
         async with connect(server(count), name="bench", pins=pins) as session:
             started = perf_counter()
             await session.list_tools()
@@ -143,8 +143,10 @@ async def main() -> None:
     print(f"list  1,000 tools   {small * 1e3:8.1f} ms   {small * 1e3:6.1f} us a tool")
     print(f"list 10,000 tools   {large * 1e3:8.1f} ms   {large * 1e2:6.1f} us a tool", end="")
     print(f"   {large / small:.1f} times as much for 10 times as many")
-    kept, text = await memory(10_000)
-    print(f"keep 10,000 tools   {kept / 2**20:8.1f} MiB  {kept / text:6.1f} bytes a byte of JSON")
+    stored, text = await memory(10_000)
+    print(
+        f"keep 10,000 tools   {stored / 2**20:8.1f} MiB  {stored / text:6.1f} bytes a byte of JSON"
+    )
     first, again = await pinning(10_000)
     print(f"pin  10,000 tools   {first * 1e3:8.1f} ms first, {again * 1e3:.1f} ms unchanged")
     indexed, longest, search = searching(20_000, rounds)

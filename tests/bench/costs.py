@@ -51,13 +51,13 @@ async def _allow(call: ToolCall) -> Allow:
 def _server() -> MemoryServer:
     server = Server(0)
 
-    def answer(message: dict[str, Any]) -> Any:
+    def respond(message: dict[str, Any]) -> Any:
         if "id" not in message:
             return None
-        said: dict[str, Any] = json.loads(server.answer(json.dumps(message).encode()) or "{}")
-        return said.get("result", NotImplemented)
+        reported: dict[str, Any] = json.loads(server.answer(json.dumps(message).encode()) or "{}")
+        return reported.get("result", NotImplemented)
 
-    return MemoryServer(answer)
+    return MemoryServer(respond)
 
 
 async def _seconds(session: Session, tool: str, arguments: Mapping[str, Any]) -> float:
@@ -109,7 +109,7 @@ def _alone(work: Callable[[], object]) -> float:
     return best
 
 
-async def _measure(folder: Path) -> dict[str, float]:
+async def _measure(directory: Path) -> dict[str, float]:
     rules = Rules([*[Rule("deny", tool=f"delete_{n}") for n in range(9)], Rule("allow", tool="*")])
     frame = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hello"}]}}'
     arguments = {"text": "hello", "limit": 10, "tags": ["red", "green"]}
@@ -126,10 +126,10 @@ async def _measure(folder: Path) -> dict[str, float]:
         "freeze: arguments in canonical form, and their digest": _alone(
             lambda: sha256(canonical(arguments))
         ),
-        "audit: a file": await _difference("echo", {}, {"audit": folder / "calls.jsonl"}),
+        "audit: a file": await _difference("echo", {}, {"audit": directory / "calls.jsonl"}),
         **{
             f"audit: fsync, {number} at once (seconds that pass, not CPU)": await _waiting(
-                AuditLog(folder / f"on-disk-{number}.jsonl", fsync=True), number
+                AuditLog(directory / f"on-disk-{number}.jsonl", fsync=True), number
             )
             for number in (1, 32)
         },
@@ -147,8 +147,8 @@ async def _measure(folder: Path) -> dict[str, float]:
 def main() -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    with tempfile.TemporaryDirectory() as folder:
-        for name, seconds in anyio.run(_measure, Path(folder)).items():
+    with tempfile.TemporaryDirectory() as directory:
+        for name, seconds in anyio.run(_measure, Path(directory)).items():
             print(f"{name:60}{seconds * 1e6:8.1f} us")
 
 

@@ -30,9 +30,9 @@ from tests.bench.rounds import Row
 def _old(row: Row) -> Row:
     """The same with a server of the handshake era; in the table if ``row`` is in the short one."""
     short = row.short and f"{row.short}, handshake"
-    name, shown = f"old-{row.name}", f"{row.shown}, handshake"
+    name, label = f"old-{row.name}", f"{row.label}, handshake"
     era = "server of the handshake era"
-    return replace(row, name=name, shown=shown, setting=era, in_table=bool(short), short=short)
+    return replace(row, name=name, label=label, setting=era, in_table=bool(short), short=short)
 
 
 _ECHOES = (

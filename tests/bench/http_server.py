@@ -1,4 +1,4 @@
-"""``server.py`` over HTTP/1.1 with connections kept alive: the standard library, cheap.
+"""``server.py`` over HTTP/1.1 with persistent connections: the standard library, cheap.
 
     python -m tests.bench.http_server
 
@@ -45,10 +45,10 @@ class Connection(asyncio.Protocol):
             return _NOT_ALLOWED
         if path.startswith(b"/old") and b'"server/discover"' in body:
             return _BAD_REQUEST
-        answer = self._server.answer(body)
-        if answer is None:
+        response = self._server.answer(body)
+        if response is None:
             return _ACCEPTED
-        message = answer.encode().rstrip()
+        message = response.encode().rstrip()
         if path.endswith(b"json"):
             return b"%bapplication/json\r\ncontent-length: %d\r\n\r\n%b" % (
                 _OK,

@@ -5,7 +5,7 @@
 - ``sessions``: a thousand sessions to one server over HTTP, opened one after another, all open at
   once, a call through each.
 - ``in-flight``: ten thousand calls of one session over stdio, none of which is answered before the
-  last is sent (unless that takes longer than they sleep: ``at_once`` says how many slept).
+  last is sent (unless that takes longer than they sleep: ``at_once`` is how many slept).
 - ``big``: one result with a text of 64 MiB, over stdio.
 - ``tools``: a list of 20,000 tools, over stdio, in pages of a hundred.
 
@@ -46,8 +46,8 @@ def _run(who: str, python: str, case: str, origin: str) -> dict[str, Any]:
     )
     if done.returncode:
         return {"failed": done.stderr.strip().splitlines()[-1:]}
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    reported: dict[str, Any] = json.loads(done.stdout)
+    return reported
 
 
 def main() -> None:
@@ -62,14 +62,15 @@ def main() -> None:
     with http.serving() as origin:
         for case in chosen.cases:
             for who, python in clients.items():
-                told = _run(who, python, case, origin)
-                if "failed" in told:
-                    print(f"{case:10} {who:9} failed: {told['failed']}", flush=True)
+                reported = _run(who, python, case, origin)
+                if "failed" in reported:
+                    print(f"{case:10} {who:9} failed: {reported['failed']}", flush=True)
                     continue
-                used = told.pop("most_kib") - told.pop("before_kib")
+                used = reported.pop("most_kib") - reported.pop("before_kib")
                 print(
-                    f"{case:10} {who:9} {told.pop('cpu'):7.2f} s CPU {told.pop('wall'):7.1f} s, "
-                    f"{used / 1024:7.1f} MiB more at most, {told}",
+                    f"{case:10} {who:9} {reported.pop('cpu'):7.2f} s CPU "
+                    f"{reported.pop('wall'):7.1f} s, "
+                    f"{used / 1024:7.1f} MiB more at most, {reported}",
                     flush=True,
                 )
 

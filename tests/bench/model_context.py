@@ -38,9 +38,9 @@ _MANY = 12
 """Kinds of change that are printed."""
 
 
-def _servers(folder: Path) -> dict[str, StdioServer]:
+def _servers(directory: Path) -> dict[str, StdioServer]:
     return {
-        **reference_servers(folder),
+        **reference_servers(directory),
         "fastmcp": peers.fastmcp(),
         "official": peers.official("2.3.0"),
         "library": peers.library("2.3.0"),
@@ -66,10 +66,11 @@ def _tools(definitions: Iterable[tuple[str, list[dict[str, Any]]]]) -> list[Tool
 
 def _kind(change: str) -> str:
     """A sentence without the tool, the places and the names in it."""
-    said = _KINDS.sub(r"\1", change).partition(";")[0]
-    said = re.sub(r" at (?:/|the root).*$", "", said)
+    reported = _KINDS.sub(r"\1", change).partition(";")[0]
+    reported = re.sub(r" at (?:/|the root).*$", "", reported)
     return (
-        _QUOTED.sub(lambda found: found[0].split("'")[0] + "'...'", said) or "renamed or left out"
+        _QUOTED.sub(lambda found: found[0].split("'")[0] + "'...'", reported)
+        or "renamed or left out"
     )
 
 
@@ -82,26 +83,26 @@ def changes(provider: Provider, tools: list[Tool], strict: bool) -> None:
         print(f"  {often:5} {kind[:110]}")
 
 
-def _shown(kit: Any) -> int:
+def _visible(kit: Any) -> int:
     """Characters of what a model is shown at first."""
-    shown = []
+    displayed = []
     for one in kit.tools:
         if not one.get("defer_loading"):
-            shown.append(one)
+            displayed.append(one)
         elif one.get("type") == "function":  # OpenAI's models see these two of a deferred one
-            shown.append({key: one[key] for key in ("name", "description") if key in one})
-    return len(json.dumps(shown))
+            displayed.append({key: one[key] for key in ("name", "description") if key in one})
+    return len(json.dumps(displayed))
 
 
 def sizes(provider: Provider, servers: dict[str, list[dict[str, Any]]]) -> None:
     for count in (1, 10, 100):
         chosen = islice(cycle(servers.items()), count)
         tools = _tools((f"{name}{number}", one) for number, (name, one) in enumerate(chosen))
-        every = _shown(provider.toolset(tools))
-        searched = _shown(provider.toolset(tools, search=True))
+        every = _visible(provider.toolset(tools))
+        searched = _visible(provider.toolset(tools, search=True))
         native = "-"
         if provider.name in _NATIVE:
-            native = f"{_shown(provider.toolset(tools, search='native')):,}"
+            native = f"{_visible(provider.toolset(tools, search='native')):,}"
         print(
             f"{provider.name:17} {count:4} servers {len(tools):5} tools   all {every:9,}   "
             f"search {searched:6,}   native {native:>7}"
@@ -112,8 +113,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--server", action="append", default=[], metavar="COMMAND")
     added = parser.parse_args().server
-    with tempfile.TemporaryDirectory() as folder:
-        servers = _servers(Path(folder))
+    with tempfile.TemporaryDirectory() as directory:
+        servers = _servers(Path(directory))
         for number, command in enumerate(added):
             program, *words = shlex.split(command)
             servers[f"added{number}"] = StdioServer(program, words)

@@ -13,8 +13,8 @@ from tests.interop.install import postgres
 __all__ = ["ROWS", "command", "possible"]
 
 
-def _row(name: str, shown: str, unit: str, target: float | None = None, **more: float) -> Row:
-    return Row(name, shown, unit, target, against="base", most=more.get("most"))
+def _row(name: str, label: str, unit: str, target: float | None = None, **more: float) -> Row:
+    return Row(name, label, unit, target, against="base", most=more.get("most"))
 
 
 ROWS = (

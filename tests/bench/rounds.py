@@ -44,7 +44,7 @@ SETTINGS = {
 @dataclass(frozen=True, slots=True)
 class Row:
     name: str
-    shown: str
+    label: str
     unit: str
     target: float | None = None
     """The most that ours may take of what the official client takes; of a row that is alone, of its
@@ -86,7 +86,7 @@ _FACTORS = {"us": 1e6, "ms": 1e3, "KiB": 1 / 1024, "a second": 1.0}
 
 
 def options(prog: str, rows: Sequence[Row]) -> argparse.Namespace:
-    """What the command line says: ``rows`` are those to run, ``pythons`` the interpreters."""
+    """The command line: ``rows`` are those to run, ``pythons`` the interpreters."""
     parser = argparse.ArgumentParser(prog=prog)
     parser.add_argument("--official", metavar="PYTHON", help=f"an interpreter with {_OFFICIAL}")
     parser.add_argument("--fastmcp", metavar="PYTHON", help=f"an interpreter with {_FASTMCP}")
@@ -137,18 +137,18 @@ def pin() -> str:
 
 
 def environment() -> dict[str, str]:
-    """No ``PYTHON...`` variable of the calling environment, no proxy, and byte code kept for all.
+    """No ``PYTHON...`` variable of the calling environment, no proxy, and byte code stored for all.
 
     Where byte code is not written, ours would be compiled at every start and the official client,
     compiled when it was installed, would not.
     """
-    kept = {
+    remaining = {
         key: value
         for key, value in os.environ.items()
         if not key.startswith("PYTHON") and not key.lower().endswith("_proxy")
     }
     cache = str(_ROOT / ".interop" / "bench-pycache")
-    return {**kept, "PYTHONPATH": str(_ROOT), "PYTHONPYCACHEPREFIX": cache}
+    return {**remaining, "PYTHONPATH": str(_ROOT), "PYTHONPYCACHEPREFIX": cache}
 
 
 def _installed(requirement: str) -> str:
@@ -178,7 +178,7 @@ def _measure(
         _figures(warm, who, python, command)
     for number in range(rounds):
         for row in rows:
-            print(f"round {number + 1}: {row.shown}", file=sys.stderr)
+            print(f"round {number + 1}: {row.label}", file=sys.stderr)
             for who in row.contenders:
                 if who not in pythons:
                     continue
@@ -223,7 +223,7 @@ def _table(rows: Sequence[Row], taken: Taken) -> str:
         figures = (middle(taken, row, who) for who in ("floor", "ours", "official"))
         lines.append(
             (
-                row.shown,
+                row.label,
                 *(f"{short(figure)} {row.unit}" for figure in figures),
                 f"{to_other:.3f}",
                 *_verdict(row, middle(taken, row, "ours"), to_other),

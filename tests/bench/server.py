@@ -3,8 +3,8 @@
     python server.py [--tools 10000]
 
 It speaks the stateless era (2026-07-28) and the handshake of the older revisions, and a tool's
-name chooses what happens: ``echo`` says its argument again, ``big`` answers with a long text,
-``sleep`` answers later and says how many slept at once, ``record`` answers with twenty fields
+name chooses what happens: ``echo`` returns its argument, ``big`` answers with a long text,
+``sleep`` answers later with how many slept at once, ``record`` answers with twenty fields
 under an output schema with one pattern. ``--tools`` fills the list up with tools that are only
 listed.
 
@@ -75,9 +75,9 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 class Server:
-    def __init__(self, count: int, *, tells: bool = False) -> None:
-        """``tells``: in the handshake era it declares that it tells of changes of its list."""
-        self._tells = tells
+    def __init__(self, count: int, *, announces: bool = False) -> None:
+        """``announces``: in the handshake era it declares that it announces changes of its list."""
+        self._announces = announces
         self._tools = _definitions(count)
         self._asleep: list[tuple[float, int | str]] = []
         self._most_asleep = 0
@@ -96,7 +96,7 @@ class Server:
                 if b"\n" in data:
                     *lines, rest = b"".join(pieces).split(b"\n")
                     pieces = [rest]
-                    answers += [answer for line in lines if (answer := self.answer(line))]
+                    answers += [response for line in lines if (response := self.answer(line))]
             if answers:
                 _write("".join(answers).encode())
 
@@ -105,7 +105,7 @@ class Server:
         awake = []
         while self._asleep and self._asleep[0][0] <= now:
             _, id = heapq.heappop(self._asleep)
-            awake.append(_said(id, _text(str(self._most_asleep))))
+            awake.append(_response(id, _text(str(self._most_asleep))))
         return awake
 
     def answer(self, line: bytes) -> str | None:
@@ -116,20 +116,20 @@ class Server:
         match message["method"]:
             case "tools/call":
                 result = self._call(id, params["name"], params.get("arguments") or {})
-                return None if result is None else _said(id, result)
+                return None if result is None else _response(id, result)
             case "tools/list":
-                return _said(id, self._page(int(params.get("cursor") or 0)))
+                return _response(id, self._page(int(params.get("cursor") or 0)))
             case "server/discover":
-                return _said(id, {"supportedVersions": [REVISION, *HANDSHAKE], **_INTRODUCTION})
+                return _response(id, {"supportedVersions": [REVISION, *HANDSHAKE], **_INTRODUCTION})
             case "initialize":
                 asked = params["protocolVersion"]
                 agreed = asked if asked in HANDSHAKE else HANDSHAKE[0]
-                declared = {"capabilities": {"tools": {"listChanged": self._tells}}}
-                return _said(
+                declared = {"capabilities": {"tools": {"listChanged": self._announces}}}
+                return _response(
                     id, {"protocolVersion": agreed, "serverInfo": _ME, **_INTRODUCTION, **declared}
                 )
             case "ping":
-                return _said(id, {})
+                return _response(id, {})
         error = {"code": -32601, "message": "there is no such method"}
         return json.dumps({"jsonrpc": "2.0", "id": id, "error": error}) + "\n"
 
@@ -168,7 +168,7 @@ def _text(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": False}
 
 
-def _said(id: int | str, result: dict[str, Any]) -> str:
+def _response(id: int | str, result: dict[str, Any]) -> str:
     result = {"resultType": "complete", **result}
     return _dump({"jsonrpc": "2.0", "id": id, "result": result}) + "\n"
 
@@ -180,4 +180,4 @@ def _write(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    Server(int(sys.argv[2]) if sys.argv[1:2] == ["--tools"] else 0, tells=True).run()
+    Server(int(sys.argv[2]) if sys.argv[1:2] == ["--tools"] else 0, announces=True).run()

@@ -1,4 +1,4 @@
-"""What a call costs with each kind of state, and how that grows with what is kept.
+"""What a call costs with each kind of state, and how that grows with the stored entries.
 
     python -m tests.bench.state [--rows 1000000]
 
@@ -50,10 +50,10 @@ class Known(MemoryTransport):
     stable_identity = "the server of the benchmark"
 
     def __init__(self) -> None:
-        super().__init__(_answer)
+        super().__init__(_respond)
 
 
-def _answer(message: dict[str, Any]) -> Any:
+def _respond(message: dict[str, Any]) -> Any:
     match message["method"]:
         case "tools/list":
             return {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
@@ -107,9 +107,9 @@ async def _measure(states: dict[str, State]) -> dict[str, float]:
     return figures
 
 
-async def _measure_all(folder: Path, server: PostgresServer, rows: int) -> None:
+async def _measure_all(directory: Path, server: PostgresServer, rows: int) -> None:
     few, many = server.new_database(), server.new_database()
-    plain = {"MemoryState": MemoryState(), "FileState": FileState(folder / "state")}
+    plain = {"MemoryState": MemoryState(), "FileState": FileState(directory / "state")}
     await _measure({**plain, "PostgresState": PostgresState(server.new_database())})
     for url, calls, decisions in ((few, 100, 100), (many, rows, rows // 10)):
         state = PostgresState(url)
@@ -134,8 +134,11 @@ def main() -> None:
     print(f"for each call, {rounds.pin()}")
     cluster = new_cluster()
     try:
-        with tempfile.TemporaryDirectory() as folder, PostgresServer(cluster, fsync="on") as server:
-            anyio.run(_measure_all, Path(folder), server, chosen.rows)
+        with (
+            tempfile.TemporaryDirectory() as directory,
+            PostgresServer(cluster, fsync="on") as server,
+        ):
+            anyio.run(_measure_all, Path(directory), server, chosen.rows)
     finally:
         shutil.rmtree(cluster)
 

@@ -9,8 +9,8 @@ from tests.bench.rounds import SETTINGS, Row, Taken, middle, ratio, short
 
 __all__ = ["printed"]
 
-_SHOWN = {"ours": "ours", "official": "official", "fastmcp": "FastMCP", "floor": "floor"}
-_HEAD = ("work", "setting", *_SHOWN.values(), "without", "to official", "to floor", "to without")
+_LABELS = {"ours": "ours", "official": "official", "fastmcp": "FastMCP", "floor": "floor"}
+_HEAD = ("work", "setting", *_LABELS.values(), "without", "to official", "to floor", "to without")
 
 
 def printed(rows: Sequence[Row], taken: Taken) -> str:
@@ -31,9 +31,9 @@ def _line(row: Row, taken: Taken) -> tuple[str, ...]:
     aims = [(text, found, most) for text, found, most in wanted if most is not None]
     reached = "yes" if all(found <= most for _, found, most in aims) else "**no**"
     return (
-        row.shown,
+        row.label,
         row.setting or "-",
-        *(_figure(row, middle(taken, row, who)) for who in (*_SHOWN, "base")),
+        *(_figure(row, middle(taken, row, who)) for who in (*_LABELS, "base")),
         *("-" if math.isnan(one) else f"{one:.2f}" for one in (official, floor, base)),
         ", ".join(text for text, _, _ in aims) or "-",
         reached if aims else "-",
@@ -45,7 +45,7 @@ def _short(rows: Sequence[Row], taken: Taken) -> Iterator[tuple[str, ...]]:
     for row in rows:
         if row.short and (row.name, "ours passed") in taken:
             times = [middle(taken, row, f"{who} passed") / 1e6 for who in compared]
-            yield (f"calls a second: {row.shown}", *(f"{1 / one:,.0f}" for one in times))
+            yield (f"calls a second: {row.label}", *(f"{1 / one:,.0f}" for one in times))
     for row in rows:
         if row.short:
             yield (row.short, *(_figure(row, middle(taken, row, who)) for who in compared))

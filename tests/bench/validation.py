@@ -2,7 +2,7 @@
 
     python -m tests.bench.validation
 
-CPU time of this process unless it says wall; the best of five rounds. Ratios hold from machine to
+CPU time of this process unless marked wall; the best of five rounds. Ratios hold from machine to
 machine, the figures do not.
 """
 

@@ -2,7 +2,7 @@
 
 NAME is one of ``targets.TARGETS``, or ``all``. With atheris installed (``pip install atheris``) it
 searches, else ``engine`` does, which is some hundred times slower. Ends with 1 where something was
-found; the bytes are printed, to be kept as a case in ``cases``.
+found; the bytes are printed, to be stored as a case in ``cases``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> int:
     found = search(TARGETS[options.name], seed=options.seed, seconds=options.seconds)
     print(
         f"{options.name}: {found.executions} executions in {found.seconds:.0f} s, "
-        f"{found.branches} branches, {found.kept} inputs kept"
+        f"{found.branches} branches, {found.stored} inputs stored"
     )
     if found.error is None:
         return 0

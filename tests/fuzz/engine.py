@@ -1,6 +1,6 @@
 """A small search for inputs that reach new branches, for where atheris is not installed.
 
-An input that takes the program from one line to another in a way that none before it did is kept,
+An input that takes the program from one line to another in a way that none before it did is stored,
 and changed further. Deterministic for a seed and a number of executions.
 """
 
@@ -62,7 +62,7 @@ class Found:
     executions: int = 0
     seconds: float = 0.0
     branches: int = 0
-    kept: int = 0
+    stored: int = 0
     failing: bytes | None = None
     error: BaseException | None = None
 
@@ -89,7 +89,7 @@ def search(
             seen |= reached
             corpus.append(data)
     found.seconds = time.monotonic() - began
-    found.branches, found.kept = len(seen), len(corpus) - len(target.seeds)
+    found.branches, found.stored = len(seen), len(corpus) - len(target.seeds)
     return found
 
 

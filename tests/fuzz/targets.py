@@ -96,27 +96,27 @@ def line(data: bytes) -> None:
 
 
 def _sorted(pieces: list[bytes]) -> tuple[list[str], int]:
-    stats, heard = Stats(), list[str]()
+    stats, received = Stats(), list[str]()
     limits = Limits(message_bytes=64, depth=8)
-    hear = cast("Any", lambda message: heard.append(repr(message)))
+    hear = cast("Any", lambda message: received.append(repr(message)))
     context = TransportContext("fuzzed", hear, limits, Timeouts(), stats)
     lines = Multiplexer(cast("Any", None), context, lambda: lambda _: None)
     for piece in pieces:
         lines.feed(piece)
     lines.feed(b"\n")
-    return heard, stats.junk_lines + stats.late_answers + stats.stray_answers
+    return received, stats.junk_lines + stats.late_answers + stats.stray_answers
 
 
 # --------------------------------------------------------------------------- events
 
 
 def sse(data: bytes) -> None:
-    """A stream of events is what the HTML standard says, in pieces of any size, within its cap."""
+    """A stream of events is parsed as HTML specifies, in pieces of any size, within its cap."""
     size, data = (1 + data[0] % 7 if data else 1), data[1:]
     whole, last_id = _events([data], 1_000_000)
     pieces = [data[at : at + size] for at in range(0, len(data), size)]
     assert (whole, last_id) == _events(pieces, 1_000_000)
-    assert whole == _as_the_standard_says(data)
+    assert whole == _as_the_standard_specifies(data)
     with suppress(TooLong):
         assert _events(pieces, 48)[0] == whole
 
@@ -143,15 +143,15 @@ def _result_of(coroutine: Any) -> Any:
     raise AssertionError("it waits")
 
 
-def _as_the_standard_says(data: bytes) -> list[Event]:
+def _as_the_standard_specifies(data: bytes) -> list[Event]:
     data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     found: list[Event] = []
     kind, lines = b"", list[bytes]()
     for text in data.split(b"\n")[:-1]:
         if not text:
-            said = b"\n".join(lines)
-            if said.strip(b"\n"):
-                found.append(Event((kind or b"message").decode("utf-8", "replace"), said))
+            reported = b"\n".join(lines)
+            if reported.strip(b"\n"):
+                found.append(Event((kind or b"message").decode("utf-8", "replace"), reported))
             kind, lines = b"", []
             continue
         name, _, value = text.partition(b":")
@@ -170,7 +170,7 @@ _PINS = (None, None, None, "2026-07-28", "2025-11-25", "2024-11-05")
 
 
 def negotiation(data: bytes) -> None:
-    """Whatever the server says, there are at most four requests, and then an era or one error."""
+    """For any responses there are at most four requests, and then an era or one error."""
     head, *answers = data.split(b"\n")
     pin = _PINS[head[0] % len(_PINS)] if head else None
     talk = negotiate(_CLIENT, pin, skip_probe=bool(head and head[-1] & 1))
@@ -189,11 +189,11 @@ def negotiation(data: bytes) -> None:
 
 
 def _outcomes(answers: list[bytes]) -> Iterator[Outcome]:
-    for answer in answers:
+    for response in answers:
         value: Any = None
         with suppress(ValueError, RecursionError):
-            value = json.loads(answer[1:])
-        match answer[:1]:
+            value = json.loads(response[1:])
+        match response[:1]:
             case b"e":
                 code = value.get("code") if type(value) is dict else None
                 data = value.get("data") if type(value) is dict else value
@@ -217,12 +217,12 @@ _NAMES = tuple(
 
 
 @cache
-def _folder() -> Path:
+def _directory() -> Path:
     return Path(tempfile.mkdtemp(prefix="fuzz-"))
 
 
 def _written(name: str, data: bytes) -> Path:
-    path = _folder() / name
+    path = _directory() / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(data)
     path.chmod(0o600)

@@ -3,8 +3,8 @@
 A model beside the session knows what the server offers, what was approved, remembered and pinned,
 and what the server ran. After each call it is compared with what happened:
 
-- a call runs at most once, with the arguments that were approved, and only after a yes to the
-  definition that the server had announced by then: a yes to this call, or one that is remembered
+- a call runs at most once, with the arguments that were approved, and only after an approval of the
+  definition that the server had announced by then: of this call, or one that is remembered
   for the same definition and the same context,
 - a call that was not sent did not run, and one that has a result did,
 - the hook sees the drift from the pinned definition exactly where there is some, and the hints of
@@ -110,7 +110,7 @@ class Server:
 
 
 class Known(MemoryTransport):
-    """One that can be told from others later, so that answers are kept for always."""
+    """A server that can be distinguished later, so that decisions are stored for always."""
 
     stable_identity = "the modelled server"
 
@@ -127,7 +127,7 @@ class Calls(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="machine-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="machine-"))
         self.server = Server()
         self.asked: list[Asked] = []
         self.answer = "yes"
@@ -145,13 +145,13 @@ class Calls(RuleBasedStateMachine):
 
     async def _open(self, with_pins: bool) -> None:
         self.with_pins = with_pins
-        self.answers = Decisions(self.folder / "decisions.json")
+        self.answers = Decisions(self.directory / "decisions.json")
         self.session = await connect(
             Known(self.server),
             name="modelled",
             approval=self.approve,
             state=self.answers,
-            pins=Pins(self.folder / "mcp.lock") if with_pins else None,
+            pins=Pins(self.directory / "mcp.lock") if with_pins else None,
             audit=self._record,
         )
         self.server.announced = dict(self.server.versions)
@@ -192,16 +192,16 @@ class Calls(RuleBasedStateMachine):
     # ------------------------------------------------------------ what a server does
 
     @rule(name=NAMES, tells=st.booleans())
-    def define(self, name: str, tells: bool) -> None:
+    def define(self, name: str, announces: bool) -> None:
         self.server.define(name)
-        if tells:
+        if announces:
             self.portal.call(self.server.announce)
 
     @rule(name=NAMES, tells=st.booleans())
-    def withdraw(self, name: str, tells: bool) -> None:
+    def withdraw(self, name: str, announces: bool) -> None:
         if len(self.server.versions) > 1:
             self.server.versions.pop(name, None)
-            if tells:
+            if announces:
                 self.portal.call(self.server.announce)
 
     @rule(reply=st.sampled_from(["result", "error", "nonsense", "failed"]), broken=st.booleans())
@@ -235,25 +235,25 @@ class Calls(RuleBasedStateMachine):
         self._was_listed()
         self.server.announced = dict(self.server.versions)
         if self.with_pins:
-            Pins(self.folder / "mcp.lock").accept("modelled", tools)
+            Pins(self.directory / "mcp.lock").accept("modelled", tools)
         self.pinned = dict(self.server.versions)
 
     @rule(name=NAMES, value=VALUES, context=CONTEXTS, answer=ANSWERS)
-    def call(self, name: str, value: int, context: Any, answer: str) -> None:
-        self._make(name, value, context, answer)
+    def call(self, name: str, value: int, context: Any, response: str) -> None:
+        self._make(name, value, context, response)
 
     @precondition(lambda self: self.remembered)
     @rule(which=st.integers(0, 9), value=VALUES, answer=ANSWERS, redefined=st.booleans())
-    def call_again(self, which: int, value: int, answer: str, redefined: bool) -> None:
-        """What is remembered, which may have been defined anew: drawn freely, this is too rare."""
+    def call_again(self, which: int, value: int, response: str, redefined: bool) -> None:
+        """A remembered tool, which may have been defined again: drawn freely, this is too rare."""
         known = sorted(self.remembered, key=str)
         name, _, context = known[which % len(known)]
         if redefined and name in self.server.versions:
-            self.define(name, tells=True)
-        self._make(name, value, context, answer)
+            self.define(name, announces=True)
+        self._make(name, value, context, response)
 
-    def _make(self, name: str, value: int, context: Any, answer: str) -> None:
-        self.answer, self.asked = answer, []
+    def _make(self, name: str, value: int, context: Any, response: str) -> None:
+        self.answer, self.asked = response, []
         self._was_listed()
         ran_before = len(self.server.ran)
         records = len(self.audit)
@@ -312,7 +312,7 @@ class Calls(RuleBasedStateMachine):
         if self.session is not None:
             self.portal.call(self.session.aclose)
         self.portal_of.__exit__(None, None, None)
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.directory)
 
 
 class CallsOnTrio(Calls):

@@ -53,9 +53,9 @@ class Service:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    def __init__(self, service: Service, *given: Any) -> None:
+    def __init__(self, service: Service, *arguments: Any) -> None:
         self.service = service
-        super().__init__(*given)
+        super().__init__(*arguments)
 
     def do_POST(self) -> None:
         length = int(self.headers["Content-Length"])
@@ -85,9 +85,9 @@ def _ran(example: str, service: Service, path: str = "") -> str:
     return done.stdout
 
 
-def _told(said: str) -> None:
-    assert "Oslo: 22.5 °C, partly cloudy" in said, said
-    assert "The call was not approved: the neighbours sleep." in said, said
+def _assert_explained(reported: str) -> None:
+    assert "Oslo: 22.5 °C, partly cloudy" in reported, reported
+    assert "The call was not approved: the neighbours sleep." in reported, reported
 
 
 # ------------------------------------------------------------------------------- agents
@@ -106,9 +106,9 @@ def _completion(*calls: tuple[str, dict[str, Any]], text: str | None = None) -> 
             {
                 "id": name,
                 "type": "function",
-                "function": {"name": name, "arguments": json.dumps(given)},
+                "function": {"name": name, "arguments": json.dumps(passed)},
             }
-            for name, given in calls
+            for name, passed in calls
         ]
     reason = "tool_calls" if calls else "stop"
     choice = {"index": 0, "finish_reason": reason, "logprobs": None, "message": message}
@@ -118,7 +118,7 @@ def _completion(*calls: tuple[str, dict[str, Any]], text: str | None = None) -> 
 
 def the_agent_on_openai_chat_runs_with_the_real_client() -> None:
     service = Service(_completion((LOOK, OSLO), (WAKE, OSLO)), _completion(text="Partly cloudy."))
-    _told(_ran("agent_openai", service))
+    _assert_explained(_ran("agent_openai", service))
     kind = _adapter("openai.types.chat", "ChatCompletionMessageParam")
     for message in service.requests[1]["messages"]:
         kind.validate_python(message)
@@ -138,7 +138,7 @@ def the_agent_on_anthropic_runs_with_the_real_client() -> None:
     ]
     text = {"type": "text", "text": "Partly cloudy.", "citations": None}
     service = Service(message("tool_use", text, *calls), message("end_turn", text))
-    _told(_ran("agent_anthropic", service))
+    _assert_explained(_ran("agent_anthropic", service))
     kind = _adapter("anthropic.types", "MessageParam")
     for one in service.requests[1]["messages"]:
         kind.validate_python(one)
@@ -155,7 +155,7 @@ def the_agent_on_gemini_runs_with_the_real_client() -> None:
 
     calls = [{"functionCall": {"id": name, "name": name, "args": OSLO}} for name in (LOOK, WAKE)]
     service = Service(response(*calls), response({"text": "Partly cloudy."}))
-    _told(_ran("agent_gemini", service))
+    _assert_explained(_ran("agent_gemini", service))
     kind = import_module("google.genai.types").Content
     for content in service.requests[1]["contents"]:
         kind.model_validate(content)
@@ -182,9 +182,9 @@ def the_agent_with_tool_search_runs_with_the_real_client() -> None:
         call("2", "call_tool", {"name": LOOK, "arguments": OSLO}),
         response(type="message", role="assistant", content=[text]),
     )
-    said = _ran("agent_with_tool_search", service)
-    assert "Oslo: 22.5 °C" in said
-    assert "Partly cloudy." in said
+    reported = _ran("agent_with_tool_search", service)
+    assert "Oslo: 22.5 °C" in reported
+    assert "Partly cloudy." in reported
     kind = _adapter("openai.types.responses", "ResponseInputItemParam")
     for item in service.requests[2]["input"]:
         kind.validate_python(item)
@@ -197,11 +197,11 @@ def the_agent_with_large_results_runs_with_the_real_client() -> None:
         _completion(("call_tool", read)),
         _completion(text="All is well."),
     )
-    said = _ran("agent_with_large_results", service)
-    assert said.endswith("All is well.\n")
-    shown = service.requests[2]["messages"][-1]["content"]
-    assert len(shown) < 3_000
-    assert 'read_result(handle="' in shown
+    reported = _ran("agent_with_large_results", service)
+    assert reported.endswith("All is well.\n")
+    displayed = service.requests[2]["messages"][-1]["content"]
+    assert len(displayed) < 3_000
+    assert 'read_result(handle="' in displayed
 
 
 def _adapter(module: str, name: str) -> Any:
@@ -212,13 +212,13 @@ def _adapter(module: str, name: str) -> Any:
 
 
 def two_workers_of_the_app_share_what_its_users_decide() -> None:
-    with tempfile.TemporaryDirectory() as folder, socket.socket() as found:
+    with tempfile.TemporaryDirectory() as directory, socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
         found.close()
         words = [sys.executable, "-m", "uvicorn", "examples.agents.agent_with_users:app"]
         options = ["--workers", "2", "--port", str(port), "--timeout-graceful-shutdown", "5"]
-        env = {**os.environ, "AGENT_STATE": folder}
+        env = {**os.environ, "AGENT_STATE": directory}
         app = subprocess.Popen([*words, *options], env=env, stdout=sys.stderr)
         try:
             anyio.run(_people, f"http://127.0.0.1:{port}", app)
@@ -226,7 +226,7 @@ def two_workers_of_the_app_share_what_its_users_decide() -> None:
             app.terminate()
             app.wait(30)
         verify = import_module("mcp_client.audit").verify_audit
-        assert not verify(Path(folder) / "audit.jsonl").open_calls
+        assert not verify(Path(directory) / "audit.jsonl").open_calls
 
 
 async def _people(url: str, app: subprocess.Popen[bytes]) -> None:
@@ -243,21 +243,21 @@ async def _people(url: str, app: subprocess.Popen[bytes]) -> None:
             await anyio.sleep(0.05)
         return list(found)
 
-    async def chat(web: Any, said: list[str]) -> None:
-        said.append((await web.post("/chat", params={"question": "Wake Oslo"})).json())
+    async def chat(web: Any, reported: list[str]) -> None:
+        reported.append((await web.post("/chat", params={"question": "Wake Oslo"})).json())
 
     with anyio.fail_after(90):
-        async with browser("") as nobody, browser("ana") as ana, browser("ben") as ben:
+        async with browser("") as no_one, browser("ana") as ana, browser("ben") as ben:
             while True:
                 try:
-                    assert (await nobody.get("/pending")).status_code == 401
+                    assert (await no_one.get("/pending")).status_code == 401
                     break
                 except httpx.ConnectError:
                     await anyio.sleep(0.05)
-            assert (await nobody.get("/approvals/")).status_code == 403
-            said: list[str] = []
+            assert (await no_one.get("/approvals/")).status_code == 403
+            reported: list[str] = []
             async with anyio.create_task_group() as group:
-                group.start_soon(chat, ana, said)
+                group.start_soon(chat, ana, reported)
                 (one,) = await pending(ana, 1)
                 assert await pending(ben, 0) == []
                 assert one["id"] not in (await ben.get("/approvals/")).text
@@ -270,10 +270,10 @@ async def _people(url: str, app: subprocess.Popen[bytes]) -> None:
                 data = {**form, "answer": "allow"}
                 done = await ana.post("/approvals/decide", data=data, headers=headers)
                 assert done.status_code in (200, 303), done.text
-            assert "Alarm set for Oslo." in said[0]
+            assert "Alarm set for Oslo." in reported[0]
 
             async with anyio.create_task_group() as group:  # goes away while it waits
-                group.start_soon(chat, ben, said)
+                group.start_soon(chat, ben, reported)
                 await pending(ben, 1)
                 group.cancel_scope.cancel()
             assert await pending(ben, 0) == []
@@ -287,10 +287,10 @@ async def _people(url: str, app: subprocess.Popen[bytes]) -> None:
             assert decided == ["ana"], theirs
 
             async with anyio.create_task_group() as group:  # stopped while a question is open
-                group.start_soon(chat, ana, said)
+                group.start_soon(chat, ana, reported)
                 await pending(ana, 1)
                 app.terminate()
-            assert "the server is stopping" in said[-1]
+            assert "the server is stopping" in reported[-1]
 
 
 CHECKS: dict[str, Callable[[], None]] = {

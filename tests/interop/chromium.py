@@ -1,6 +1,6 @@
-"""A real browser, and a person in it who logs in and says yes.
+"""A real browser, and a person in it who logs in and agrees.
 
-``python tests/interop/chromium.py URL`` is that too, and so may stand in ``BROWSER``. Chromium is
+``python tests/interop/chromium.py URL`` is that too, and so may be in ``BROWSER``. Chromium is
 driven over the W3C WebDriver protocol by its own driver; every wait is bounded, and what was
 started is gone in the end.
 """
@@ -81,7 +81,7 @@ class Page:
 
     @property
     def complaints(self) -> list[str]:
-        """What the browser's console says since this was last asked: blocked scripts among it."""
+        """The browser's console since this was last asked: blocked scripts among it."""
         lines = _ask("POST", f"{self._base}/se/log", {"type": "browser"})
         return [str(line["message"]) for line in lines]
 
@@ -138,7 +138,7 @@ class Page:
 
 
 def log_in(page: Page, url: str, name: str, password: str) -> str:
-    """Log in at ``url`` and agree. What the page says at which this ends."""
+    """Log in at ``url`` and agree. Return the text of the last page."""
     page.open(url)
     page.type("#name", name)
     page.type("#password", password)
@@ -182,12 +182,12 @@ def browsing(chromium: Path, driver: Path, env: dict[str, str]) -> Iterator[Page
 
 def _port(process: subprocess.Popen[str]) -> int:
     assert process.stdout is not None
-    said: list[str] = []
+    reported: list[str] = []
     for line in process.stdout:
-        said.append(line)
+        reported.append(line)
         if "started successfully on port" in line:
             return int(line.rstrip().rstrip(".").rpartition(" ")[2])
-    raise AssertionError(f"chromedriver did not start: {''.join(said)}")
+    raise AssertionError(f"chromedriver did not start: {''.join(reported)}")
 
 
 def _wishes(chromium: Path, home: str) -> dict[str, Any]:

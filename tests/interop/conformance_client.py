@@ -173,12 +173,12 @@ DOCUMENT = "https://conformance-test.local/client-metadata.json"
 async def person(url: str) -> str:
     """A person with a browser who agrees to everything: follows one redirect by reading it."""
     async with httpx.AsyncClient(trust_env=False, timeout=60) as browser:
-        answer = await browser.get(url, follow_redirects=False)
-    return answer.headers["location"]
+        response = await browser.get(url, follow_redirects=False)
+    return response.headers["location"]
 
 
 def oauth(**options: Any) -> httpx.Auth:
-    """Somebody who logs in, as all scenarios have it that say no more."""
+    """A person who logs in, as in all scenarios without other instructions."""
     return OAuth(on_url=person, redirect_uri=REDIRECT, client_metadata_url=DOCUMENT, **options)
 
 

@@ -1,7 +1,7 @@
 """The durable agents of ``examples/`` with their workers killed elsewhere than the examples do.
 
 Run by the Python that has the engines: ``-m tests.interop.durable_checks NAME CHECK``, where NAME
-is that of the example's module. It prints what the agent said in the end.
+is that of the example's module. It prints the last output of the agent.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Drill:
         self.worker.kill()
         self.worker.wait(_SECONDS)
 
-    def said(self) -> str:
-        """What the agent said in the end, with a worker that runs."""
+    def output(self) -> str:
+        """The last output of the agent, with a worker that runs."""
         if hasattr(self.example, "start"):
             url = f"{self.example.RESTATE}/restate/workflow/{self.example.AGENT}/attach"
             return str(self.example.web.get(url).raise_for_status().json())
@@ -67,7 +67,7 @@ def killed_between_the_result_and_the_checkpoint(drill: Drill) -> str:
     assert drill.worker.wait(_SECONDS) == -signal.SIGKILL
     assert drill.example.SOLD.read_text() == "tea\n"
     drill.started()
-    return drill.said()
+    return drill.output()
 
 
 def the_server_dies_while_the_tool_runs(drill: Drill) -> str:
@@ -76,7 +76,7 @@ def the_server_dies_while_the_tool_runs(drill: Drill) -> str:
     children = Path(f"/proc/{worker.pid}/task").glob("*/children")
     (shop,) = [int(pid) for file in children for pid in file.read_text().split()]
     os.kill(shop, signal.SIGKILL)
-    return drill.said()
+    return drill.output()
 
 
 def _until(there: Callable[[], object]) -> None:

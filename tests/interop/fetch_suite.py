@@ -27,12 +27,12 @@ def main() -> None:
     if marker.is_file() and json.loads(marker.read_text())["version"] == VERSION:
         print(f"already there: {SUITE}")
         return
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         subprocess.run(
-            [sys.executable, "-m", "pip", *OPTIONS, "--dest", folder, f"jsonschema=={VERSION}"],
+            [sys.executable, "-m", "pip", *OPTIONS, "--dest", directory, f"jsonschema=={VERSION}"],
             check=True,
         )
-        archive = next(Path(folder).glob("jsonschema-*.tar.gz"))
+        archive = next(Path(directory).glob("jsonschema-*.tar.gz"))
         shutil.rmtree(SUITE, ignore_errors=True)
         count = unpack(archive)
         digest = hashlib.sha256(archive.read_bytes()).hexdigest()

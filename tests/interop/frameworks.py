@@ -54,41 +54,41 @@ PROGRAMS = {
 }
 
 
-def compare(name: str, folder: Path, quick: bool = False) -> list[str]:
+def compare(name: str, directory: Path, quick: bool = False) -> list[str]:
     """Run a program's tests with either client. Return those that pass with the official alone."""
     program = PROGRAMS[name]
-    source = _unpacked(program.source, folder)
+    source = _unpacked(program.source, directory)
     chosen = program.quick if quick else tuple(f"--ignore={path}" for path in program.left_out)
-    reports = {one: _run(source, one, folder, chosen) for one in ("official", "ours")}
+    reports = {one: _run(source, one, directory, chosen) for one in ("official", "ours")}
     passed = {
         client: {test for test, outcome in report["outcomes"].items() if outcome == "passed"}
         for client, report in reports.items()
     }
-    told = "; ".join(
+    reported = "; ".join(
         f"{len(passed[client])} with {client} ({report['sessions']} sessions, "
         f"{report['seconds']:.0f} s)"
         for client, report in reports.items()
     )
-    print(f"{name}: {told}", flush=True)
+    print(f"{name}: {reported}", flush=True)
     if not passed["official"] or not reports["ours"]["sessions"]:
         return ["no test passes with the official client, or no session was opened with ours"]
     alone = sorted(passed["official"] - passed["ours"] - {*program.known})
     if alone:  # some of their servers are waited for by sleeping a second
-        again = _run(source, "ours", folder, alone)["outcomes"]
+        again = _run(source, "ours", directory, alone)["outcomes"]
         alone = [test for test in alone if again.get(test) != "passed"]
     return alone
 
 
-def _unpacked(source: str, folder: Path) -> Path:
+def _unpacked(source: str, directory: Path) -> Path:
     file = source.replace("-", "_").replace("==", "-") + ".tar.gz"
     archive = PEERS / "framework-sources" / file
     with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
-    return folder / archive.name.removesuffix(".tar.gz")
+        tar.extractall(directory, filter="data")
+    return directory / archive.name.removesuffix(".tar.gz")
 
 
-def _run(source: Path, client: str, folder: Path, chosen: Sequence[str]) -> dict[str, Any]:
-    programs, report = folder / "programs", folder / f"{source.name}-{client}.json"
+def _run(source: Path, client: str, directory: Path, chosen: Sequence[str]) -> dict[str, Any]:
+    programs, report = directory / "programs", directory / f"{source.name}-{client}.json"
     programs.mkdir(exist_ok=True)
     uv = programs / "uv"  # their tests start servers by "uv run python"
     uv.write_text('#!/bin/sh\nshift\nexec "$@"\n')
@@ -105,7 +105,7 @@ def _run(source: Path, client: str, folder: Path, chosen: Sequence[str]) -> dict
     done = subprocess.run(words, cwd=source, env=env, capture_output=True, text=True, timeout=600)
     if not report.exists():
         raise RuntimeError(f"{source.name} with {client}: {done.stdout[-4000:]}{done.stderr}")
-    (folder / f"{source.name}-{client}.log").write_text(done.stdout)
+    (directory / f"{source.name}-{client}.log").write_text(done.stdout)
     found: dict[str, Any] = json.loads(report.read_text())
     return found
 
@@ -118,10 +118,10 @@ def main(*names: str) -> int:
         print(f"SKIPPED frameworks: not installed; {COMMAND} {' '.join(PARTS)}", flush=True)
         return 1 if os.environ.get("CI") else 0
     wrong = {}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         quick = "--quick" in names
         for name in [name for name in names if name != "--quick"] or PROGRAMS:
-            wrong[name] = compare(name, Path(folder), quick)
+            wrong[name] = compare(name, Path(directory), quick)
     for name, tests in wrong.items():
         for test in tests:
             print(f"{name}: passes with the official client alone: {test}", flush=True)

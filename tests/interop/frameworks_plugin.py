@@ -109,9 +109,9 @@ def pytest_configure() -> None:
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Note what became of a test: the first phase that did not pass says it."""
-    says = report.when == "call" or report.outcome != "passed"
-    if says and outcomes.get(report.nodeid, "passed") == "passed":
+    """Note the outcome of a test: that of the first phase that did not pass."""
+    expected = report.when == "call" or report.outcome != "passed"
+    if expected and outcomes.get(report.nodeid, "passed") == "passed":
         outcomes[report.nodeid] = report.outcome
 
 

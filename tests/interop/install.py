@@ -4,7 +4,7 @@
 git-ignored ``.interop/`` at the root of the repository; what is there already is left alone. With
 names, such as ``environments``, it installs these parts alone.
 
-Chromium with its driver, and GNOME Keyring with D-Bus, are Debian's. Where they are not installed
+Chromium with its driver, and GNOME Keyring with D-Bus, are Debian's. If they are not installed
 they are unpacked beside the other peers, with the libraries that the system lacks, which takes no
 rights and changes nothing else; that needs ``apt-get`` and ``dpkg``. Bubblewrap, which sandboxes
 are made with, and PostgreSQL, which runs as another user than root, are looked for in the system
@@ -176,7 +176,7 @@ def shells_env() -> dict[str, str]:
 
 
 def postgres() -> Path | None:
-    """The folder with the programs of PostgreSQL's server, of the newest one; None without it."""
+    """The directory of the programs of PostgreSQL's newest server; None without it."""
     system = shutil.which("postgres")
     if system is not None:
         return Path(system).resolve().parent
@@ -244,7 +244,7 @@ def main(*names: str) -> int:
 
 def _install_python(name: str, packages: Sequence[str], by_uv: bool = True) -> None:
     """By uv, which takes a third of the time; by pip where uv does not find all of them, as where
-    only pip is told of an index."""
+    only pip has an index."""
     home, wanted = PEERS / name, "\n".join(packages)
     if _is_there(home, wanted):
         return
@@ -318,7 +318,7 @@ def _install_system_packages() -> None:
     if sys.platform != "linux":
         return
     missing = []
-    if not any(Path(folder, "bwrap").exists() for folder in _SYSTEM):
+    if not any(Path(directory, "bwrap").exists() for directory in _SYSTEM):
         missing.append("bubblewrap")
     if postgres() is None:
         missing.append("postgresql")

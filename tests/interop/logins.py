@@ -27,7 +27,7 @@ from tests.auth.driving import ECHOED
 from tests.support.http_apps import Stateless
 from tests.support.http_server import Reply, Request, serving
 
-__all__ = ["Guarded", "agree", "guarded", "kept", "register", "use"]
+__all__ = ["Guarded", "agree", "guarded", "register", "stored_login", "use"]
 
 _PROTECTED = "/.well-known/oauth-protected-resource/mcp"
 
@@ -66,18 +66,18 @@ class Guarded:
             await self.app(request, reply)
 
     async def introspected(self, request: Request, scheme: str) -> dict[str, Any] | None:
-        """What the authorization server says about the token; None if it is not valid here."""
-        given, _, token = request.headers.get("authorization", "").partition(" ")
-        if given != scheme:
+        """The authorization server's data about the token; None if it is not valid here."""
+        passed, _, token = request.headers.get("authorization", "").partition(" ")
+        if passed != scheme:
             return None
         async with httpx.AsyncClient(trust_env=False, timeout=None) as client:
             metadata = await client.get(f"{self.issuer}/.well-known/oauth-authorization-server")
-            answer = await client.post(
+            response = await client.post(
                 metadata.json()["introspection_endpoint"],
                 data={"token": token},
                 auth=("mcp-server", "introspects"),
             )
-        about: dict[str, Any] = answer.json()
+        about: dict[str, Any] = response.json()
         if not about.get("active") or about.get("aud") != self.url:
             return None
         key = about.get("cnf", {}).get("jkt")
@@ -139,7 +139,7 @@ async def use(url: str, auth: httpx.Auth) -> None:
         assert (await session.call_tool("echo", {"text": "hello"})).text == ECHOED
 
 
-async def kept(path: Path, url: str) -> tuple[FileTokens, Source, Token]:
+async def stored_login(path: Path, url: str) -> tuple[FileTokens, Source, Token]:
     """The store in the file ``path``, and what it has for the MCP server at ``url``."""
     store = FileTokens(path)
     source = await store.recall(url)
@@ -153,7 +153,7 @@ async def register(issuer: str, **metadata: Any) -> dict[str, Any]:
     """Register a client as an administrator would, and return its credentials (RFC 7591)."""
     async with httpx.AsyncClient(trust_env=False, timeout=None) as client:
         about = await client.get(f"{issuer}/.well-known/oauth-authorization-server")
-        answer = await client.post(about.json()["registration_endpoint"], json=metadata)
-    assert answer.status_code == 201, answer.text
-    registered: dict[str, Any] = answer.json()
+        response = await client.post(about.json()["registration_endpoint"], json=metadata)
+    assert response.status_code == 201, response.text
+    registered: dict[str, Any] = response.json()
     return registered

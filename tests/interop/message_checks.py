@@ -38,11 +38,11 @@ def _adapter(module: str, name: str) -> Any:
 def _prompt(module: Any) -> list[dict[str, Any]]:
     found = [{"role": role, "content": content} for content in _CONTENTS for role in _ROLES]
     messages = tuple(PromptMessage.from_wire(one, "desk") for one in found)
-    shown: list[dict[str, Any]] = module.toolset([]).prompt(
+    displayed: list[dict[str, Any]] = module.toolset([]).prompt(
         PromptResult(messages, None, "desk", "review", {})
     )
-    assert len(shown) == len(found)
-    return shown
+    assert len(displayed) == len(found)
+    return displayed
 
 
 def _resource(module: Any) -> list[dict[str, Any]]:
@@ -52,14 +52,14 @@ def _resource(module: Any) -> list[dict[str, Any]]:
     ]
     contents = [{"uri": "file:///n", "text": "a note"}, *blobs]
     result = ResourceResult.from_wire({"contents": contents}, "desk", "file:///")
-    shown: list[dict[str, Any]] = module.toolset([]).resource(result)
-    return shown
+    displayed: list[dict[str, Any]] = module.toolset([]).resource(result)
+    return displayed
 
 
 def _judged(kind: Any, value: Any) -> None:
     """``value`` is of ``kind``, and none of its members is one that the package does not know."""
-    given = kind.validate_python(value, strict=True)
-    assert kind.dump_python(given) == value, value
+    passed = kind.validate_python(value, strict=True)
+    assert kind.dump_python(passed) == value, value
 
 
 def messages_and_content_are_those_of_the_openai_package_for_chat() -> None:
@@ -140,7 +140,7 @@ def what_is_read_of_a_large_result_is_what_each_package_takes() -> None:
 
 
 def _call(module: Any, kit: Any, name: str, arguments: dict[str, Any]) -> Any:
-    given: dict[Any, Any] = {
+    passed: dict[Any, Any] = {
         openai_chat: {
             "role": "assistant",
             "tool_calls": [
@@ -159,7 +159,7 @@ def _call(module: Any, kit: Any, name: str, arguments: dict[str, Any]) -> Any:
         anthropic: [{"type": "tool_use", "id": "1", "name": name, "input": arguments}],
         gemini: [{"function_call": {"id": "1", "name": name, "args": arguments}}],
     }
-    (call,) = kit.calls(given[module])
+    (call,) = kit.calls(passed[module])
     return call
 
 

@@ -116,8 +116,8 @@ class Server:
         if params.get("arguments", {}).get("n") == -1:
             raise JsonRpcError(-32050, "the server's words", {"more": 1})
         token = params.get("_meta", {}).get("progressToken")
-        told = {"progressToken": token, "progress": 1, "total": 2, "message": "half"}
-        send({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
+        reported = {"progressToken": token, "progress": 1, "total": 2, "message": "half"}
+        send({"jsonrpc": "2.0", "method": "notifications/progress", "params": reported})
         text = json.dumps(params.get("arguments"))
         return {"content": [{"type": "text", "text": text}], "_meta": {"of": "it"}}
 
@@ -175,10 +175,10 @@ async def every_list_and_read_gives_the_sdks_types() -> None:
 @check
 async def a_call_gives_the_sdks_result() -> None:
     for era in ERAS:
-        server, heard = Server(), list[Any]()
+        server, received = Server(), list[Any]()
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
-            heard.append((done, total, message))  # noqa: B023
+            received.append((done, total, message))  # noqa: B023
 
         async with opened(server, era) as session:
             ours = official.client_session(session)
@@ -190,7 +190,7 @@ async def a_call_gives_the_sdks_result() -> None:
             assert result.meta == {"of": "it"}
             assert not attribute(result, "is_error", "isError")
             assert server.calls[0]["_meta"]["own"] == "yes"
-            assert heard == [(1, 2, "half")]
+            assert received == [(1, 2, "half")]
             assert (await ours.call_tool("echo")).content[0].text in ("null", "{}")
             assert (await ours.call_tool("echo", {"n": 2}, 5.0)).content[0].text == '{"n": 2}'
 
@@ -201,7 +201,7 @@ async def a_refused_call_is_a_result_for_the_model() -> None:
     for era in ERAS:
         async with opened(server, era, validation=Validation(arguments="strict")) as session:
             ours = official.client_session(session)
-            for name, arguments, said in (
+            for name, arguments, reported in (
                 ("echo", {"n": 13}, "not this number"),
                 ("nothing", {}, "no tool with that name"),
                 ("echo", {"n": "text"}, "Correct the arguments"),
@@ -211,7 +211,7 @@ async def a_refused_call_is_a_result_for_the_model() -> None:
                 text = result.content[0].text
                 assert text.startswith("refused: "), text
                 assert text.endswith("; nothing was sent"), text
-                assert said in text, text
+                assert reported in text, text
     assert server.calls == []
 
 
@@ -304,12 +304,12 @@ async def a_blocking_session_works_from_any_thread_and_loop() -> None:
 
 @check
 async def a_resource_is_watched_and_the_sdks_callbacks_are_called() -> None:
-    heard, logged = list[Any](), list[Any]()
+    received, logged = list[Any](), list[Any]()
     done = anyio.Event()
 
     async def on_message(message: Any) -> None:
-        heard.append(getattr(message, "root", message))
-        if len(heard) == 3:
+        received.append(getattr(message, "root", message))
+        if len(received) == 3:
             done.set()
 
     async def on_log(params: Any) -> None:
@@ -340,7 +340,7 @@ async def a_resource_is_watched_and_the_sdks_callbacks_are_called() -> None:
         with anyio.fail_after(20):
             while "resources/unsubscribe" not in server.asked:
                 await anyio.lowlevel.checkpoint()
-    assert {one.method for one in heard} == {
+    assert {one.method for one in received} == {
         "notifications/resources/updated",
         "notifications/message",
         "notifications/tools/list_changed",
@@ -466,13 +466,13 @@ async def a_transport_of_the_sdk_carries_a_session() -> None:
 
 @check
 async def what_is_no_session_is_refused() -> None:
-    for given in (5, None, connect(StdioServer("x")), MemoryServer(Server())):
+    for passed in (5, None, connect(StdioServer("x")), MemoryServer(Server())):
         try:
-            official.client_session(given)  # type: ignore[arg-type]
+            official.client_session(passed)  # type: ignore[arg-type]
         except ConfigError as error:
             assert "give a session that is open" in str(error) or "not open yet" in str(error)
         else:
-            raise AssertionError(given)
+            raise AssertionError(passed)
     async with opened(Server(), "handshake") as session:
         try:
             official.client_session(session, denied="ignore")  # type: ignore[arg-type]

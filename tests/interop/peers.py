@@ -112,18 +112,18 @@ def apps_python() -> StdioServer:
     return StdioServer(str(python), [str(_SERVERS / "apps_2.py")], env=_new_identity())
 
 
-def skills(folder: Path) -> StdioServer:
-    """A server on the official SDK in TypeScript with the skills of ``folder``."""
+def skills(directory: Path) -> StdioServer:
+    """A server on the official SDK in TypeScript with the skills of ``directory``."""
     modules = PEERS / "npm-extensions" / "node_modules"
     _found(modules / SERVER_SDK / "package.json", SERVER_SDK)
-    words = [str(_SERVERS / "skills.mjs"), str(modules), str(folder)]
+    words = [str(_SERVERS / "skills.mjs"), str(modules), str(directory)]
     return StdioServer(str(node()), words, env=_new_identity())
 
 
-def skills_fastmcp(folder: Path) -> StdioServer:
+def skills_fastmcp(directory: Path) -> StdioServer:
     """The same on FastMCP."""
     python = _found(PEERS / "fastmcp-tasks" / "bin" / "python", "FastMCP")
-    words = [str(_SERVERS / "skills_fastmcp.py"), str(folder)]
+    words = [str(_SERVERS / "skills_fastmcp.py"), str(directory)]
     return StdioServer(str(python), words, env=_new_identity())
 
 
@@ -213,9 +213,9 @@ def everything() -> StdioServer:
     return StdioServer(str(node()), [str(script), "stdio"], env=_new_identity())
 
 
-def filesystem(folder: Path) -> StdioServer:
-    """The reference server for files, of those in ``folder``."""
-    return StdioServer(str(node()), [str(_server(FILESYSTEM)), str(folder)])
+def filesystem(directory: Path) -> StdioServer:
+    """The reference server for files, of those in ``directory``."""
+    return StdioServer(str(node()), [str(_server(FILESYSTEM)), str(directory)])
 
 
 def memory(file: Path) -> StdioServer:
@@ -241,7 +241,7 @@ def npx() -> StdioServer:
 
 
 def uvx() -> StdioServer:
-    """The reference server that tells the time, run by uvx from its cache."""
+    """The reference server for the time, run by uvx from its cache."""
     cache = _found(PEERS / "uv-cache" / "cache", "the cache of uvx")
     words = ["--from", SERVERS[0], "mcp-server-time", "--local-timezone", "UTC"]
     env = {"UV_CACHE_DIR": str(cache)}
@@ -249,7 +249,7 @@ def uvx() -> StdioServer:
 
 
 def time() -> StdioServer:
-    """The reference server that tells the time."""
+    """The reference server for the time."""
     return _reference("mcp_server_time", "--local-timezone", "UTC")
 
 
@@ -258,11 +258,11 @@ def git(repository: Path) -> StdioServer:
     return _reference("mcp_server_git", "--repository", str(repository))
 
 
-def repository(folder: Path) -> Path:
-    """Make ``folder`` a git repository without a commit, for the server ``git``."""
+def repository(directory: Path) -> Path:
+    """Make ``directory`` a git repository without a commit, for the server ``git``."""
     need("git")
-    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
-    return folder
+    subprocess.run(["git", "init", "--quiet", str(directory)], check=True)
+    return directory
 
 
 def providers() -> Path:
@@ -281,7 +281,7 @@ def environments() -> Path:
 
 
 def postgresql() -> Path:
-    """The folder with the programs of PostgreSQL's server, which root cannot run."""
+    """The directory with the programs of PostgreSQL's server, which root cannot run."""
     return postgres() or missing("PostgreSQL")
 
 
@@ -291,7 +291,7 @@ def durable() -> Path:
 
 
 def restate_server() -> Path:
-    """Restate's server, which keeps what its services do."""
+    """Restate's server, which stores what its services do."""
     modules = PEERS / "npm-restate" / "node_modules"
     return _found(modules / RESTATE / "bin" / "restate-server", RESTATE)
 

@@ -3,7 +3,7 @@
 ``python -m tests.interop.provider_checks TOOLS`` runs every check and writes a line of JSON for
 each: its name and what is wrong, which is empty where nothing is. TOOLS is a file with the
 definitions that real servers list. The clients of the packages are real, too: their HTTP goes to a
-function here, which says what the service would.
+function here, which answers as the service would.
 """
 
 from __future__ import annotations
@@ -182,8 +182,8 @@ def _server(message: dict[str, Any]) -> Any:
 class Service:
     """A provider's service: answers every request with ``answer``, and keeps the requests."""
 
-    def __init__(self, answer: dict[str, Any]) -> None:
-        self.answer = answer
+    def __init__(self, response: dict[str, Any]) -> None:
+        self.answer = response
         self.requests: list[dict[str, Any]] = []
 
     def client(self) -> Any:
@@ -314,15 +314,15 @@ def a_round_trip_through_anthropic() -> None:
     )
     client = import_module("anthropic").Anthropic(api_key="x", http_client=service.client())
     messages: list[Any] = [{"role": "user", "content": "go"}]
-    given = {"model": "m", "max_tokens": 9}
+    passed = {"model": "m", "max_tokens": 9}
 
     def first(kit: Any) -> Any:
-        response = client.messages.create(messages=messages, tools=kit.tools, **given)
+        response = client.messages.create(messages=messages, tools=kit.tools, **passed)
         messages.append({"role": "assistant", "content": response.content})
         return response
 
     messages += _made(anthropic, first, search="native")
-    client.messages.create(messages=messages, **given)
+    client.messages.create(messages=messages, **passed)
     assert service.requests[0]["tools"][0]["name"] == "tool_search_tool_bm25"
     sent = service.requests[1]["messages"]
     assert [one["role"] for one in sent] == ["user", "assistant", "user"]
@@ -383,15 +383,15 @@ def the_bridge_to_the_anthropic_runner_runs() -> None:
 
 
 def the_bridge_to_openai_agents_runs() -> None:
-    said = _example("bridge_openai_agents")
-    assert "Oslo: 22.5 °C" in said
-    assert said.endswith("Partly cloudy.\n")
+    reported = _example("bridge_openai_agents")
+    assert "Oslo: 22.5 °C" in reported
+    assert reported.endswith("Partly cloudy.\n")
 
 
 def the_bridge_to_pydantic_ai_runs() -> None:
-    said = _example("bridge_pydantic_ai")
-    assert "partly cloudy" in said
-    assert "Alarm set for a." in said
+    reported = _example("bridge_pydantic_ai")
+    assert "partly cloudy" in reported
+    assert "Alarm set for a." in reported
 
 
 def the_bridge_to_langchain_runs() -> None:
@@ -401,10 +401,10 @@ def the_bridge_to_langchain_runs() -> None:
 def each_user_of_the_web_app_decides_their_own_calls_only() -> None:
     httpx = import_module("httpx")
     app = import_module("examples.agents.agent_with_users").app
-    said: dict[str, str] = {}
+    reported: dict[str, str] = {}
 
     async def talk(web: Any, name: str) -> None:
-        said[name] = (await web.post("/chat", params={"question": "x"})).json()
+        reported[name] = (await web.post("/chat", params={"question": "x"})).json()
 
     async def person(name: str, allow: bool, all_asked: Callable[[str], Any]) -> None:
         cookies = {"user": name}
@@ -439,8 +439,8 @@ def each_user_of_the_web_app_decides_their_own_calls_only() -> None:
                 group.start_soon(person, "ben", False, all_asked)
 
     anyio.run(run)
-    assert "\nAlarm set for Oslo.\n" in said["ana"], said
-    assert "the user said no" in said["ben"]
+    assert "\nAlarm set for Oslo.\n" in reported["ana"], reported
+    assert "the user said no" in reported["ben"]
 
 
 CHECKS: dict[str, Callable[[], None]] = (

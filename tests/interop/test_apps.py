@@ -31,7 +31,7 @@ CORS = {"Access-Control-Allow-Origin": "*"}
 
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("peer", ["typescript", "python", "fastmcp"])
-async def test_the_view_of_a_real_server_is_handed_over_and_may_call_it(
+async def test_the_view_of_a_real_server_is_returned_and_may_call_it(
     peer: str, revision: str
 ) -> None:
     domain = "https://time.example.com"
@@ -142,8 +142,8 @@ async def a_web_host() -> AsyncIterator[tuple[Site, list[ToolCall]]]:
         )
         tool = await session.get_tool("show")
         view, app = await session.read_ui(tool), session.app(tool)
-        shown = await stack.enter_async_context(serving(showing(view), path="/view"))
-        host = await hosting(session, app, view, shown.url)
+        displayed = await stack.enter_async_context(serving(showing(view), path="/view"))
+        host = await hosting(session, app, view, displayed.url)
         page = await stack.enter_async_context(serving(host, path="/"))
         calls.clear()
         yield Site(page.url, declared, undeclared, asked), calls
@@ -152,25 +152,25 @@ async def a_web_host() -> AsyncIterator[tuple[Site, list[ToolCall]]]:
 def showing(view: UiResource) -> Any:
     """Serves the view as a host has to."""
 
-    async def answer(request: Request, reply: Reply) -> None:
+    async def respond(request: Request, reply: Reply) -> None:
         head = {"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": view.csp}
         await reply.send(200, view.html.encode(), head)
 
-    return answer
+    return respond
 
 
-async def hosting(session: Session, app: App, view: UiResource, shown: str) -> Any:
+async def hosting(session: Session, app: App, view: UiResource, displayed: str) -> Any:
     """Serves the host's page, and pipes what the view posts."""
     result = (await session.call_tool("show", {"from": "host"})).raw
-    html = HOST % {"view": shown, "allow": escape(view.allow), "result": json.dumps(result)}
+    html = HOST % {"view": displayed, "allow": escape(view.allow), "result": json.dumps(result)}
 
-    async def answer(request: Request, reply: Reply) -> None:
+    async def respond(request: Request, reply: Reply) -> None:
         if request.path == "/app":
             await reply.json(await app.handle(request.message))
         else:
             await reply.send(200, html.encode(), {"Content-Type": "text/html; charset=utf-8"})
 
-    return answer
+    return respond
 
 
 @pytest.mark.one_backend
@@ -181,31 +181,31 @@ async def test_a_browser_keeps_a_view_to_the_policy_and_its_host_to_the_gate() -
         def look() -> tuple[dict[str, list[Any]], list[str]]:
             with chromium.browsing(*browser) as page:
                 page.open(site.page)
-                until(lambda: "done" in told(page), "the view is not done")
-                return told(page), page.complaints
+                until(lambda: "done" in messages_of(page), "the view is not done")
+                return messages_of(page), page.complaints
 
-        said, complaints = await anyio.to_thread.run_sync(look)
-    assert said["shown"] == [{"from": "host"}]
-    assert said["fetch"] == [[site.declared, True], [site.undeclared, False]]
+        reported, complaints = await anyio.to_thread.run_sync(look)
+    assert reported["shown"] == [{"from": "host"}]
+    assert reported["fetch"] == [[site.declared, True], [site.undeclared, False]]
     assert site.asked == [site.declared.removeprefix("http://")]
     blocked = [line for line in complaints if "Connecting to" in line]
     assert len(blocked) == 1
     assert f"'{site.undeclared}/' violates" in blocked[0]
     assert "connect-src" in blocked[0]
-    assert {"camera", "clipboard-write"} <= set(said["allowed"][0])
-    assert not {"microphone", "geolocation"} & set(said["allowed"][0])
-    assert said["call"][0] == ["refresh", {"from": "view"}]
-    assert [tool for tool, answer in said["call"] if isinstance(answer, str)] == [
+    assert {"camera", "clipboard-write"} <= set(reported["allowed"][0])
+    assert not {"microphone", "geolocation"} & set(reported["allowed"][0])
+    assert reported["call"][0] == ["refresh", {"from": "view"}]
+    assert [tool for tool, response in reported["call"] if isinstance(response, str)] == [
         "model_only",
         "none",
     ]
-    assert said["read"] == ["9 to 5"]
-    assert "Invalid URL" in said["open"][0]
+    assert reported["read"] == ["9 to 5"]
+    assert "Invalid URL" in reported["open"][0]
     assert [(call.tool.name, call.origin) for call in calls] == [("refresh", "app")]
 
 
-def told(page: Page) -> dict[str, list[Any]]:
-    """What the view has told its host, by kind."""
+def messages_of(page: Page) -> dict[str, list[Any]]:
+    """What the view has reported to its host, by kind."""
     found: dict[str, list[Any]] = {}
     for kind, data in json.loads(page.run("return JSON.stringify(window.seen || [])")):
         found.setdefault(kind, []).append(data)

@@ -17,16 +17,16 @@ def names(changes: ToolChanges) -> tuple[list[str], list[str]]:
     return [tool.name for tool in changes.added], [tool.name for tool in changes.removed]
 
 
-async def test_tools_that_come_and_go_at_run_time_are_told_over_stdio() -> None:
-    await tell_what_comes_and_goes(peers.growing())
+async def test_tools_that_come_and_go_at_run_time_are_reported_over_stdio() -> None:
+    await announce_what_comes_and_goes(peers.growing())
 
 
-async def test_tools_that_come_and_go_at_run_time_are_told_over_http() -> None:
+async def test_tools_that_come_and_go_at_run_time_are_reported_over_http() -> None:
     async with http_peers.growing() as url:
-        await tell_what_comes_and_goes(url)
+        await announce_what_comes_and_goes(url)
 
 
-async def tell_what_comes_and_goes(server: StdioServer | str) -> None:
+async def announce_what_comes_and_goes(server: StdioServer | str) -> None:
     async with connect(server, approval=allow_all) as session:
         assert session.protocol_version == "2026-07-28"
         async with session.tool_changes() as changes:
@@ -47,7 +47,9 @@ async def test_a_tool_that_comes_after_the_lock_file_is_drift(tmp_path: Path) ->
         await session.list_tools(refresh=True)
         assert [(drift.tool, drift.kind) for drift in pins.drift("growing")] == [("late", "new")]
         await session.call_tool("late", {"number": 1})
-        assert pins.drift("growing")  # a yes to one call does not accept the change for good
+        assert pins.drift(
+            "growing"
+        )  # an approval of one call does not accept the change permanently
         pins.accept("growing", await session.list_tools())
         assert pins.drift("growing") == ()
     assert sorted(pins._read()["growing"]) == ["grow", "late", "shrink"]

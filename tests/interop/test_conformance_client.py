@@ -1,4 +1,4 @@
-"""The client program itself: what it does not know, it says, and it exits with 2."""
+"""The client program itself: it reports an unknown scenario, and exits with 2."""
 
 from __future__ import annotations
 

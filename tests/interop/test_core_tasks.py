@@ -19,8 +19,8 @@ RESEARCH = "simulate-research-query"
 
 
 class Person:
-    def __init__(self, **answer: str) -> None:
-        self.answer = answer
+    def __init__(self, **response: str) -> None:
+        self.answer = response
         self.asked: list[ElicitRequest] = []
 
     async def __call__(self, request: ElicitRequest) -> Any:
@@ -55,9 +55,9 @@ async def test_the_reference_server_researches_asks_back_and_is_cancelled(transp
         results: dict[str, str] = {}
 
         async def research(topic: str, **arguments: Any) -> None:
-            said = {"topic": topic, **arguments}
+            reported = {"topic": topic, **arguments}
             result = await session.call_tool(
-                RESEARCH, said, on_progress=lambda *step: steps.append(step)
+                RESEARCH, reported, on_progress=lambda *step: steps.append(step)
             )
             results[topic] = result.text
 

@@ -95,7 +95,7 @@ def text_of(page: Page) -> str:
 
 
 def focused(page: Page) -> str:
-    """What a screen reader would say has the focus."""
+    """What a screen reader would read as the focus."""
     return str(
         page.run(
             "const e = document.activeElement; return (e.labels && e.labels.length)"
@@ -178,16 +178,16 @@ async def test_skills_starts_and_uses_of_the_model_are_decided_beside_calls() ->
             assert page.complaints == []
 
         await with_browsers(site, decide)
-        for subject, answer in (
+        for subject, decision in (
             (PDF, Allow),
             ("t", Deny),
             (start.subject, Allow),
             (sampling.subject, Deny),
         ):
-            assert isinstance(site.answers[subject], answer), subject
+            assert isinstance(site.answers[subject], decision), subject
 
 
-async def test_allow_deny_and_edit_do_what_they_say() -> None:
+async def test_allow_deny_and_edit_do_what_they_are_named() -> None:
     server = Server()
 
     def decide(page: Page) -> None:
@@ -221,7 +221,7 @@ async def test_allow_deny_and_edit_do_what_they_say() -> None:
     assert server.ran == [{"n": 0}, {"n": 7}]
 
 
-async def test_remember_says_in_words_what_it_covers() -> None:
+async def test_remember_states_in_words_what_it_covers() -> None:
     server = Server()
 
     def decide(page: Page) -> None:
@@ -298,13 +298,13 @@ async def test_a_login_comes_and_goes_without_reloading() -> None:
         def look(page: Page) -> None:
             assert "WDJB-MJHT" not in text_of(page)
             end = anyio.from_thread.run(queue.show_login, login)
-            told = "Log in at https://as.example/activate with code WDJB-MJHT for server docs"
-            until(lambda: told in text_of(page), "the login is not shown")
+            prompt = "Log in at https://as.example/activate with code WDJB-MJHT for server docs"
+            until(lambda: prompt in text_of(page), "the login is not shown")
             link = "return document.querySelector('#logins a').rel"
             assert "noreferrer" in str(page.run(link))
             page.open(site.base)
             until(lambda: live(page) == "Live", "it is not live")
-            assert told in text_of(page)
+            assert prompt in text_of(page)
             end()
             until(lambda: "WDJB-MJHT" not in text_of(page), "the login is still shown")
             assert page.complaints == []
@@ -527,13 +527,13 @@ async def test_an_ordinary_call_takes_one_key_from_the_list_and_two_from_a_fresh
             assert page.complaints == []
 
         await with_browsers(site, decide)
-    got = {name: type(answer) for name, answer in site.answers.items()}
+    got = {name: type(decision) for name, decision in site.answers.items()}
     assert got == {"tool_0": Allow, "tool_1": Deny, "tool_5": Allow}
 
 
 async def test_several_are_decided_with_eyes_open() -> None:
     long = {"database": "billing", "statement": "DROP TABLE invoices; " * 15}
-    cut = ToolCall.example("sql", long, server="zebra", read_only=True)  # whoever is trusted
+    cut = ToolCall.example("sql", long, server="zebra", read_only=True)  # for any trust
     async with a_site() as site:
         await site.ask(*(ToolCall.example("get", {"n": n}) for n in range(12)), cut)
 
@@ -623,7 +623,7 @@ return box.height > 0 && box.top >= 0 && box.bottom <= innerHeight;
 """
 
 
-async def test_what_is_asked_stands_above_its_buttons_on_small_screens() -> None:
+async def test_what_is_asked_is_above_its_buttons_on_small_screens() -> None:
     async with a_site() as site:
         await site.ask(start_of(), ToolCall.example("write", {"path": "/a", "text": "b"}))
 
@@ -739,7 +739,7 @@ async def test_without_scripts_requests_are_opened_filtered_and_decided() -> Non
             assert page.complaints == []
 
         await with_browsers(site, decide)
-    got = {name: type(answer) for name, answer in site.answers.items()}
+    got = {name: type(decision) for name, decision in site.answers.items()}
     assert got == {"tool_2": Allow, "tool_0": Deny}
 
 
@@ -773,7 +773,7 @@ async def test_what_is_typed_and_ticked_stays_while_others_come_and_go() -> None
         await with_browsers(site, watch)
 
 
-async def test_what_does_not_arrive_and_who_is_logged_out_are_said() -> None:
+async def test_what_does_not_arrive_and_who_is_logged_out_are_reported() -> None:
     people: dict[str, str | None] = {"there": "Ana"}
     async with a_site(kind=Brief, authorize=lambda scope: people["there"]) as site:
         await site.ask(ToolCall.example("tool"))
@@ -828,8 +828,8 @@ async def test_it_fits_and_keeps_nothing_from_anybody(count: int) -> None:
                         assert page.run(LAST_ROW) <= height, "12 rows on one screen"
                     page.run(f"{script}; axe.run().then(r => window.found = r.violations)")
                     wrong = until(lambda: page.run("return window.found && [window.found]"), "axe")
-                    told = [(one["id"], [n["html"] for n in one["nodes"]]) for one in wrong[0]]
-                    assert told == [], (width, dark)
+                    prompt = [(one["id"], [n["html"] for n in one["nodes"]]) for one in wrong[0]]
+                    assert prompt == [], (width, dark)
 
         await with_browsers(site, look)
 

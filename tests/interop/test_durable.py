@@ -27,11 +27,11 @@ SECONDS = 180.0
 @pytest.fixture
 def restate(tmp_path: Path) -> Iterator[dict[str, str]]:
     """Where Restate's server is, as its example reads it from the environment."""
-    program, folder = peers.restate_server(), tmp_path / "restate"
-    folder.mkdir()
+    program, directory = peers.restate_server(), tmp_path / "restate"
+    directory.mkdir()
     ingress, admin, node = free_port(), free_port(), free_port()
     settings = {
-        "RESTATE_BASE_DIR": str(folder),
+        "RESTATE_BASE_DIR": str(directory),
         "RESTATE_BIND_ADDRESS": f"127.0.0.1:{node}",
         "RESTATE_ADVERTISED_ADDRESS": f"http://127.0.0.1:{node}",
         "RESTATE_INGRESS__BIND_ADDRESS": f"127.0.0.1:{ingress}",
@@ -45,7 +45,7 @@ def restate(tmp_path: Path) -> Iterator[dict[str, str]]:
         "RESTATE": f"http://127.0.0.1:{ingress}",
         "RESTATE_ADMIN": f"http://127.0.0.1:{admin}",
     }
-    log = folder / "log"
+    log = directory / "log"
     with log.open("wb") as file:
         server = subprocess.Popen(
             [str(program)], env={**os.environ, **settings}, stdout=file, stderr=file
@@ -57,14 +57,14 @@ def restate(tmp_path: Path) -> Iterator[dict[str, str]]:
     finally:
         server.kill()
         server.wait(30)
-        shutil.rmtree(folder)  # of 200 MB
+        shutil.rmtree(directory)  # of 200 MB
 
 
 @pytest.fixture(params=["dbos", "dbos on PostgreSQL", "restate"])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, str]]:
     """The name of the example, and what it reads from the environment."""
     peers.durable()
-    env = {"AGENT_FOLDER": str(tmp_path)}
+    env = {"AGENT_DIRECTORY": str(tmp_path)}
     if request.param == "restate":
         port = free_port()
         env |= {"ADDRESS": f"127.0.0.1:{port}", **request.getfixturevalue("restate")}
@@ -78,8 +78,8 @@ def test_an_agent_killed_while_it_waits_and_while_the_tool_runs_runs_its_call_on
     engine: tuple[str, dict[str, str]],
 ) -> None:
     name, env = engine
-    said, seen = run(f"examples/hosting/{name}.py", **env).splitlines()[-2:]
-    assert said.startswith("OutcomeUnknown: ")
+    reported, seen = run(f"examples/hosting/{name}.py", **env).splitlines()[-2:]
+    assert reported.startswith("OutcomeUnknown: ")
     assert re.fullmatch("settled: [^ ]+/call_1", seen)
 
 
@@ -115,9 +115,9 @@ def run(*words: str, **env: str) -> str:
             program.wait(SECONDS)
         with suppress(ProcessLookupError):
             os.killpg(program.pid, signal.SIGKILL)  # its workers, too
-        said, wrong = program.communicate()
-    assert program.returncode == 0, said + wrong[-4000:]
-    return said
+        output, wrong = program.communicate()
+    assert program.returncode == 0, output + wrong[-4000:]
+    return output
 
 
 def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:

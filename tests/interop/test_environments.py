@@ -60,27 +60,33 @@ SERVER = StdioServer(sys.executable, [str(here / "server.py"), str(here / "start
 class Place:
     """A directory with a server, and with the program that starts it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         self.python = str(peers.environments())
-        self.folder = folder
-        self.starts = folder / "starts"
+        self.directory = directory
+        self.starts = directory / "starts"
         self.starts.touch()
         self.write(server=SERVER, common=COMMON)
 
     def write(self, **files: str) -> None:
         for name, text in files.items():
-            (self.folder / f"{name}.py").write_text(text)
+            (self.directory / f"{name}.py").write_text(text)
 
     @property
     def _env(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-        return {**kept, "PYTHONPATH": f"{ROOT}{os.pathsep}{self.folder}", "PYTHONUNBUFFERED": "1"}
+        remaining = {
+            name: value for name, value in os.environ.items() if not name.startswith("PYTEST")
+        }
+        return {
+            **remaining,
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{self.directory}",
+            "PYTHONUNBUFFERED": "1",
+        }
 
     def run(self, *words: str) -> str:
         """Run Python to its end, which has to be a good one, and return what it printed."""
         done = subprocess.run(
             [self.python, *words],
-            cwd=self.folder,
+            cwd=self.directory,
             env=self._env,
             capture_output=True,
             text=True,
@@ -96,7 +102,7 @@ class Place:
         It has to end with one of ``codes``, without a traceback."""
         process = subprocess.Popen(
             [self.python, *words],
-            cwd=self.folder,
+            cwd=self.directory,
             env=self._env,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -121,9 +127,9 @@ class Place:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
             process.stdout.close()
-        said = "".join(lines)
-        assert process.returncode in codes, said
-        assert "Traceback" not in said, said
+        reported = "".join(lines)
+        assert process.returncode in codes, reported
+        assert "Traceback" not in reported, reported
 
     def servers(self) -> list[str]:
         """The servers that were started, once all of them have ended."""
@@ -216,10 +222,10 @@ def app(environ, start_response):
     options = ["--preload", "--workers", "2", "--max-requests", "3", "--bind", "127.0.0.1:0"]
     words = ["-m", "gunicorn", *options, "app:app"]
     with place.running(*words, until=r"Listening at: (http://\S+)") as url:
-        said = {_get(url) for _ in range(12)}
-    workers = {one.split()[0] for one in said}
+        reported = {_get(url) for _ in range(12)}
+    workers = {one.split()[0] for one in reported}
     assert len(workers) >= 4, "none was replaced"
-    assert len(said) == len(workers) == len(place.servers())
+    assert len(reported) == len(workers) == len(place.servers())
 
 
 def test_each_job_of_celery_has_a_server_of_its_own(place: Place) -> None:
@@ -251,9 +257,9 @@ for job in [call.delay() for _ in range(4)]:
     alone = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     words = ["-m", "celery", "-A", "jobs", "worker", "-l", "info", *pool, *alone]
     with place.running(*words, until=r"(\S+) ready\.") as _:
-        said = place.run("ask.py").splitlines()
-    assert sorted(said) == sorted(f"called {pid}" for pid in place.servers())
-    assert len(said) == 4
+        output = place.run("ask.py").splitlines()
+    assert sorted(output) == sorted(f"called {pid}" for pid in place.servers())
+    assert len(output) == 4
 
 
 def test_the_cells_of_a_notebook_share_a_session(place: Place) -> None:
@@ -278,8 +284,8 @@ for cell in cells:
         print(output.text, end="")
 """
     )
-    said = place.run("notebook.py")
-    assert said.splitlines() == [f"called {pid}" for pid in place.servers()]
+    output = place.run("notebook.py")
+    assert output.splitlines() == [f"called {pid}" for pid in place.servers()]
 
 
 def test_fixtures_of_pytest_asyncio_share_a_session(place: Place) -> None:
@@ -309,7 +315,7 @@ async def test_own(own):
     assert (await own.call_tool("echo")).text.startswith("called")
 """
     )
-    (place.folder / "pytest.ini").write_text(
+    (place.directory / "pytest.ini").write_text(
         "[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n"
     )
     assert "3 passed" in place.run("-m", "pytest", "-q", "test_fixtures.py")

@@ -39,8 +39,8 @@ def test_a_session_over_a_websocket_calls_a_tool() -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_framework_makes_one_call_and_is_refused_one(program: str) -> None:
-    said = run(f"coming_from/{program}")
-    assert "Oslo: 22.5 " in said
-    assert "refused: The call was not approved: the siren stays silent" in said
-    assert "nothing was sent" in said
-    assert "alarm sounded" not in said
+    reported = run(f"coming_from/{program}")
+    assert "Oslo: 22.5 " in reported
+    assert "refused: The call was not approved: the siren stays silent" in reported
+    assert "nothing was sent" in reported
+    assert "alarm sounded" not in reported

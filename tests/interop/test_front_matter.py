@@ -23,7 +23,7 @@ Library = Callable[[str], Any]
 
 @pytest.fixture(scope="module")
 def library() -> Iterator[Library]:
-    """What the npm package ``yaml`` says a text is."""
+    """The value of a text as the npm package ``yaml`` parses it."""
     process = subprocess.Popen(
         peers.yaml_reader(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
     )

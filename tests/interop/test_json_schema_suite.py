@@ -59,9 +59,9 @@ async def ours(checker: Checker, value: Any, workers: WorkerPool) -> bool:
 
 
 async def in_worker(schema: Any, value: Any, id: int, workers: WorkerPool) -> bool:
-    answer = await workers.ask(id, schema, value, True, 20.0)
-    assert "unusable" not in answer, answer
-    return "problems" not in answer
+    response = await workers.ask(id, schema, value, True, 20.0)
+    assert "unusable" not in response, response
+    return "problems" not in response
 
 
 @pytest.mark.interop

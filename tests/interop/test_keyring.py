@@ -160,7 +160,7 @@ async def test_processes_that_share_a_keyring_refresh_a_token_once(tmp_path: Pat
             assert grants == ["authorization_code", "refresh_token"]
 
 
-async def test_a_keyring_that_stays_locked_is_an_error_that_says_so(tmp_path: Path) -> None:
+async def test_a_keyring_that_stays_locked_is_an_error_that_names_the_cause(tmp_path: Path) -> None:
     with gnome_keyring(tmp_path) as env:
         await started(env)
         async with guarded() as world:

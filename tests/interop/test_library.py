@@ -58,7 +58,7 @@ async def test_what_the_official_sdk_offers_besides_tools(peer: str, revision: s
         filled = await session.get_prompt(prompt.name, {"title": "emma"})
         assert [str(message) for message in filled.messages] == ["Sum up emma."]
         if revision == STATELESS:
-            await it_completes_links_and_tells_of_changes(session)
+            await it_completes_links_and_announces_changes(session)
             with pytest.raises(ServerError, match="no resource 'book://none'"):
                 await session.read_resource("book://none")
         else:
@@ -67,7 +67,7 @@ async def test_what_the_official_sdk_offers_besides_tools(peer: str, revision: s
         assert session.stats.late_answers == session.stats.stray_answers == 0
 
 
-async def it_completes_links_and_tells_of_changes(session: Session) -> None:
+async def it_completes_links_and_announces_changes(session: Session) -> None:
     (template,) = await session.list_resource_templates()
     found = await session.complete(template, {"name": "title", "value": "ul"})
     assert (found.values, found.total) == (("ulysses",), 1)
@@ -89,12 +89,12 @@ async def it_completes_links_and_tells_of_changes(session: Session) -> None:
 async def test_what_the_reference_server_offers_besides_tools(transport: str) -> None:
     if transport == "http":
         async with http_peers.everything("streamableHttp") as url:
-            await tell_of_everything(url)
+            await announce_everything(url)
     else:
-        await tell_of_everything(peers.everything())
+        await announce_everything(peers.everything())
 
 
-async def tell_of_everything(server: StdioServer | str) -> None:
+async def announce_everything(server: StdioServer | str) -> None:
     async with connect(server, name="everything", approval=allow_all) as session:
         listed = await session.list_resources()
         assert len(listed) > 3 and not listed.rejected
@@ -115,7 +115,7 @@ async def tell_of_everything(server: StdioServer | str) -> None:
         filled = await session.get_prompt("args-prompt", {"city": "Oslo"})
         assert "Oslo" in str(filled.messages[0])
         await it_points_and_shows(session)
-        await it_tells_of_updates(session, listed[0].uri)
+        await it_announces_updates(session, listed[0].uri)
 
 
 async def it_points_and_shows(session: Session) -> None:
@@ -138,7 +138,7 @@ async def it_points_and_shows(session: Session) -> None:
     assert embedded.bytes.startswith(b"Resource 1: ")
 
 
-async def it_tells_of_updates(session: Session, uri: str) -> None:
+async def it_announces_updates(session: Session, uri: str) -> None:
     async with session.subscribe_resource(uri) as updates:
         await session.call_tool("toggle-subscriber-updates")
         assert (await anext(updates)).uri == uri

@@ -1,7 +1,7 @@
 """A person logs in with a real browser at an authorization server that is not ours.
 
 The browser is Chromium, the servers are the official SDK's: what it publishes, registers, asks and
-checks is theirs. Tokens are kept in a file, and each run has a client of its own.
+checks is theirs. Tokens are stored in a file, and each run has a client of its own.
 """
 
 from __future__ import annotations
@@ -144,5 +144,5 @@ def test_the_example_opens_the_browser_once(tmp_path: Path) -> None:
     for each in done:
         assert (each.returncode, each.stdout) == (0, f"{NEW_YORK}\n"), each.stderr
     assert counts == {"logins": 1, "refreshes": 0, "clients": 1}
-    kept = json.loads((tmp_path / "mcp-client" / "tokens.json").read_text())
-    assert kept
+    stored = json.loads((tmp_path / "mcp-client" / "tokens.json").read_text())
+    assert stored

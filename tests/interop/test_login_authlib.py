@@ -22,7 +22,7 @@ from mcp_client.auth.signing import PrivateKey
 from mcp_client.errors import AuthError
 from tests.auth.driving import ECHOED, no_one
 from tests.interop import http_peers
-from tests.interop.logins import agree, guarded, kept, register, use
+from tests.interop.logins import agree, guarded, register, stored_login, use
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -58,13 +58,13 @@ async def test_a_login_a_refresh_with_rotation_and_a_logout(tmp_path: Path) -> N
     path = tmp_path / "own" / "tokens.json"
     async with guarded(http_peers.authlib()) as server:
         await use(server.url, OAuth(store=FileTokens(path), on_url=agree))
-        store, source, first = await kept(path, server.url)
+        store, source, first = await stored_login(path, server.url)
         assert source.key.resource == server.url
         assert first.scope == {"weather"}
         auth = OAuth(store=store, on_url=no_one)
         auth._now = lambda: (first.expires_at or 0) + 1
         await use(server.url, auth)
-        _, _, second = await kept(path, server.url)
+        _, _, second = await stored_login(path, server.url)
         assert second.refresh_token not in (None, first.refresh_token)
         assert await auth.logout(server.url)
         assert await store.load(source.key) is None
@@ -79,7 +79,7 @@ async def test_a_refused_refresh_leads_to_a_login(tmp_path: Path) -> None:
     path = tmp_path / "own" / "tokens.json"
     async with guarded(http_peers.authlib()) as server:
         await use(server.url, OAuth(store=FileTokens(path), on_url=agree))
-        store, source, first = await kept(path, server.url)
+        store, source, first = await stored_login(path, server.url)
         thief = OAuth(store=FileTokens(path), on_url=no_one)
         thief._now = lambda: (first.expires_at or 0) + 1
         await use(server.url, thief)
@@ -116,7 +116,7 @@ async def test_a_server_that_forgot_the_client_is_registered_with_again(tmp_path
     async with guarded(http_peers.authlib()) as server:
         await use(server.url, OAuth(store=FileTokens(path), on_url=agree))
         text = path.read_text()
-        _, source, _ = await kept(path, server.url)
+        _, source, _ = await stored_login(path, server.url)
         path.write_text(text.replace(source.key.client, "forgotten"))
         ana = Counting()
         auth = OAuth(store=FileTokens(path), on_url=ana)
@@ -161,16 +161,16 @@ async def test_a_client_that_was_registered_by_hand_logs_in_and_refreshes(tmp_pa
             token_endpoint_auth_method="client_secret_post",
             scope="weather",
         )
-        given: dict[str, Any] = {
+        passed: dict[str, Any] = {
             "client_id": client["client_id"],
             "client_secret": client["client_secret"],
             "redirect_uri": redirect_uri,
             "store": FileTokens(path),
         }
-        await use(server.url, OAuth(on_url=agree, **given))
-        _, source, first = await kept(path, server.url)
+        await use(server.url, OAuth(on_url=agree, **passed))
+        _, source, first = await stored_login(path, server.url)
         assert source.auth_method == "client_secret_post"
-        auth = OAuth(on_url=no_one, **given)
+        auth = OAuth(on_url=no_one, **passed)
         auth._now = lambda: (first.expires_at or 0) + 1
         await use(server.url, auth)
         assert await auth.logout(server.url)

@@ -21,7 +21,7 @@ from mcp_client.auth import DeviceLogin, FileTokens, code_request
 from mcp_client.errors import AuthError
 from tests.auth.driving import no_one
 from tests.interop import http_peers
-from tests.interop.logins import guarded, kept, use
+from tests.interop.logins import guarded, stored_login, use
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -57,7 +57,7 @@ async def test_a_login_a_refresh_and_a_logout(tmp_path: Path) -> None:
     path = tmp_path / "own" / "tokens.json"
     async with guarded(http_peers.oidc_provider()) as server:
         await use(server.url, OAuth(store=FileTokens(path), device=True, on_device=agree))
-        store, source, first = await kept(path, server.url)
+        store, source, first = await stored_login(path, server.url)
         assert first.refresh_token is not None
         auth = OAuth(store=store, device=True, on_device=no_one)  # type: ignore[arg-type]
         auth._now = lambda: (first.expires_at or 0) + 1
@@ -75,7 +75,7 @@ async def test_the_token_is_bound_to_a_key_where_the_server_wants_that(
     path = tmp_path / "own" / "tokens.json"
     async with guarded(http_peers.oidc_provider(requires), dpop=True) as server:
         await use(server.url, OAuth(store=FileTokens(path), device=True, on_device=agree))
-        assert (await kept(path, server.url))[2].token_type == "DPoP"
+        assert (await stored_login(path, server.url))[2].token_type == "DPoP"
 
 
 async def test_a_person_may_refuse() -> None:
@@ -87,7 +87,7 @@ async def test_a_person_may_refuse() -> None:
 
 
 @pytest.mark.parametrize("abort", [False, True])
-async def test_a_login_stands_in_the_queue_until_it_has_ended(abort: bool) -> None:
+async def test_a_login_is_in_the_queue_until_it_has_ended(abort: bool) -> None:
     queue = ApprovalQueue()
 
     async def on_the_page(login: DeviceLogin) -> Any:
@@ -106,7 +106,7 @@ async def test_a_login_stands_in_the_queue_until_it_has_ended(abort: bool) -> No
     assert queue.logins == ()
 
 
-async def test_a_login_that_nobody_finishes_ends_with_the_callers_patience() -> None:
+async def test_a_login_that_no_one_finishes_ends_with_the_callers_patience() -> None:
     async def look_away(login: DeviceLogin) -> None:
         pass
 
@@ -120,7 +120,7 @@ async def test_a_login_that_nobody_finishes_ends_with_the_callers_patience() -> 
 
 
 def shell(home: Path, *words: str) -> Any:
-    """The command at a terminal of a machine that somebody reached by SSH."""
+    """The command at a terminal of a machine that a user reached by SSH."""
     env: Any = {"HOME": str(home), "SSH_CONNECTION": "a 1 b 2", "TERM": "dumb", "PATH": "/usr/bin"}
     env["XDG_DATA_HOME"] = str(home / "data")
     argv = ["-m", "mcp_client", *words]
@@ -130,7 +130,7 @@ def shell(home: Path, *words: str) -> Any:
     return pexpect.spawn(sys.executable, argv, preexec_fn=obeys, **options)
 
 
-async def shown(screen: Any) -> tuple[str, str]:
+async def displayed(screen: Any) -> tuple[str, str]:
     """The address and the code on the screen."""
 
     def read() -> tuple[str, str]:
@@ -147,10 +147,10 @@ async def ended(screen: Any) -> tuple[int, str]:
 
 
 @pytest.mark.one_backend  # it runs in another process
-async def test_a_code_is_shown_at_the_terminal_and_the_login_is_kept(tmp_path: Path) -> None:
+async def test_a_code_is_shown_at_the_terminal_and_the_login_is_stored(tmp_path: Path) -> None:
     async with guarded(http_peers.oidc_provider()) as server:
         screen = shell(tmp_path, "login", server.url)
-        await on_the_phone(*await shown(screen))
+        await on_the_phone(*await displayed(screen))
         code, text = await ended(screen)
         assert (code, "logged in" in text) == (0, True), text
         code, text = await ended(shell(tmp_path, "tools", server.url))
@@ -161,7 +161,7 @@ async def test_a_code_is_shown_at_the_terminal_and_the_login_is_kept(tmp_path: P
 async def test_it_can_be_given_up_at_the_terminal(tmp_path: Path) -> None:
     async with guarded(http_peers.oidc_provider()) as server:
         screen = shell(tmp_path, "login", server.url)
-        url, code = await shown(screen)
+        url, code = await displayed(screen)
         screen.sendintr()
         assert (await ended(screen))[0] == 130
         # The code that was given up leads to nothing here.
@@ -173,6 +173,6 @@ async def test_it_can_be_given_up_at_the_terminal(tmp_path: Path) -> None:
 async def test_it_can_be_refused_on_the_other_device(tmp_path: Path) -> None:
     async with guarded(http_peers.oidc_provider()) as server:
         screen = shell(tmp_path, "login", server.url)
-        await on_the_phone(*await shown(screen), abort=True)
+        await on_the_phone(*await displayed(screen), abort=True)
         code_of_exit, text = await ended(screen)
         assert (code_of_exit, "was refused there" in text) == (6, True), text

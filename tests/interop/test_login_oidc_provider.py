@@ -18,7 +18,7 @@ from mcp_client.auth.signing import PrivateKey
 from mcp_client.state import PostgresState
 from tests.auth.driving import no_one
 from tests.interop import http_peers
-from tests.interop.logins import agree, guarded, kept, register, use
+from tests.interop.logins import agree, guarded, register, stored_login, use
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -34,7 +34,7 @@ async def test_a_login_a_refresh_and_a_logout(tmp_path: Path) -> None:
     path = tmp_path / "own" / "tokens.json"
     async with guarded(http_peers.oidc_provider()) as server:
         await use(server.url, OAuth(store=FileTokens(path), on_url=agree))
-        store, source, first = await kept(path, server.url)
+        store, source, first = await stored_login(path, server.url)
         assert first.refresh_token is not None  # offline_access was requested with prompt=consent
         auth = OAuth(store=store, on_url=no_one)
         auth._now = lambda: (first.expires_at or 0) + 1
@@ -59,7 +59,7 @@ async def test_a_provider_that_was_restarted_is_logged_in_to_in_the_same_start(
     path = tmp_path / "own" / "tokens.json"
     async with guarded(http_peers.oidc_provider()) as server:
         await use(server.url, OAuth(store=FileTokens(path), on_url=agree))
-        store, source, _ = await kept(path, server.url)
+        store, source, _ = await stored_login(path, server.url)
         # As after a restart: the provider knows neither the client nor its tokens.
         registration = await store.load_registration(server.issuer)
         assert registration is not None
@@ -69,15 +69,15 @@ async def test_a_provider_that_was_restarted_is_logged_in_to_in_the_same_start(
 
 
 async def test_a_provider_that_requires_it_is_sent_the_request_ahead_of_the_browser() -> None:
-    shown: list[str] = []
+    displayed: list[str] = []
 
     async def person(url: str) -> str:
-        shown.extend(sorted(dict(parse_qsl(urlsplit(url).query))))
+        displayed.extend(sorted(dict(parse_qsl(urlsplit(url).query))))
         return await agree(url)
 
     async with guarded(http_peers.oidc_provider("pushed")) as server:
         await use(server.url, OAuth(on_url=person))
-    assert shown == ["client_id", "request_uri"]
+    assert displayed == ["client_id", "request_uri"]
 
 
 @pytest.mark.parametrize("requires", ["nothing", "nonces"])
@@ -87,12 +87,12 @@ async def test_tokens_are_bound_to_a_key_where_the_server_wants_that(
     path = tmp_path / "own" / "tokens.json"
     async with guarded(http_peers.oidc_provider(requires), dpop=True) as server:
         await use(server.url, OAuth(store=FileTokens(path), on_url=agree))
-        store, _, first = await kept(path, server.url)
+        store, _, first = await stored_login(path, server.url)
         assert (first.token_type, first.dpop_key is None) == ("DPoP", False)
         auth = OAuth(store=store, on_url=no_one)
         auth._now = lambda: (first.expires_at or 0) + 1
         await use(server.url, auth)
-        _, _, second = await kept(path, server.url)
+        _, _, second = await stored_login(path, server.url)
         assert second.access_token != first.access_token
         assert second.dpop_key == first.dpop_key
 

@@ -21,14 +21,14 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 
 
-def reference_servers(folder: Path) -> dict[str, StdioServer]:
+def reference_servers(directory: Path) -> dict[str, StdioServer]:
     """Servers that people use, of the project itself."""
     return {
         "everything": peers.everything(),
-        "filesystem": peers.filesystem(folder),
-        "memory": peers.memory(folder / "notes.json"),
+        "filesystem": peers.filesystem(directory),
+        "memory": peers.memory(directory / "notes.json"),
         "time": peers.time(),
-        "git": peers.git(peers.repository(folder)),
+        "git": peers.git(peers.repository(directory)),
     }
 
 

@@ -1,4 +1,4 @@
-"""Real servers in a sandbox: they start and do their work, or say what has to be granted."""
+"""Real servers in a sandbox: they start and do their work, or report what has to be granted."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ current-context: desk
 
 
 class Case(NamedTuple):
-    """A server for what is in a folder, and one call to it."""
+    """A server for the files of a directory, and one call to it."""
 
     server: Callable[[Path], StdioServer]
     tool: str
     arguments: Callable[[Path], dict[str, Any]]
-    said: str
+    expected: str
     grants: Callable[[Path], dict[str, Any]] = lambda folder: {}
 
 
@@ -121,7 +121,7 @@ async def test_a_real_server_does_its_work_inside_at_once_or_with_what_the_error
             advised = ast.literal_eval(found[1])
     assert bool(advised) == (name in NEEDS_A_GRANT), advised
     assert not result.is_error, result.text
-    assert case.said in result.text
+    assert case.expected in result.text
     if name == "filesystem":
         assert (folder / "new.txt").read_text() == "written"
     if name == "memory":

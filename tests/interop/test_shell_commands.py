@@ -35,14 +35,14 @@ def words_of(server: StdioServer) -> str:
     return shlex.join([server.command, *server.args])
 
 
-def shown(
-    *words: str, code: int = 0, answer: str = "", question: str = r"Run it\? ", **env: Any
+def output_of(
+    *words: str, code: int = 0, reply: str = "", question: str = r"Run it\? ", **env: Any
 ) -> str:
     """What a command shows at a terminal; ``answer`` is the person's to its question."""
     child = at_terminal(*words, columns=200, **env)
-    if answer:
+    if reply:
         child.expect(question)
-        child.sendline(answer)
+        child.sendline(reply)
     child.expect(pexpect.EOF)
     child.close()
     text = STYLE.sub("", child.before).replace("\r\n", "\n")
@@ -60,24 +60,26 @@ def everything() -> str:
 
 
 def test_tools_and_describe(everything: str) -> None:
-    text = shown("tools", everything)
+    text = output_of("tools", everything)
     assert 'get-structured-content(location: "New York"|"Chicago"|"Los Angeles") -> {' in text
     assert "get-sum(a: float, b: float)" in text
-    text = shown("describe", everything, "get-annotated-message")
+    text = output_of("describe", everything, "get-annotated-message")
     assert '"error"|"success"|"debug"' in text
     assert "Fingerprint: sha256:" in text
 
 
 def test_call_by_a_person_and_by_a_rule(everything: str) -> None:
-    assert "5" in shown("call", everything, "get-sum", "a=2", "b=3", answer="y")
-    assert "not approved" in shown("call", everything, "get-sum", "a=2", "b=3", answer="n", code=3)
+    assert "5" in output_of("call", everything, "get-sum", "a=2", "b=3", reply="y")
+    assert "not approved" in output_of(
+        "call", everything, "get-sum", "a=2", "b=3", reply="n", code=3
+    )
     allowed = ("--allow", "get-*")
-    text = shown("call", everything, "get-structured-content", "location=Chicago", *allowed)
+    text = output_of("call", everything, "get-structured-content", "location=Chicago", *allowed)
     assert '"temperature"' in text
-    shown("call", everything, "get-sum", "a=two", "b=3", *allowed, code=2)
-    assert "did you mean get-sum" in shown("call", everything, "get-sun", code=4)
+    output_of("call", everything, "get-sum", "a=two", "b=3", *allowed, code=2)
+    assert "did you mean get-sum" in output_of("call", everything, "get-sun", code=4)
     progress = ("trigger-long-running-operation", "duration=1", "steps=2", "--allow", "*")
-    assert "Long running operation completed" in shown("call", everything, *progress)
+    assert "Long running operation completed" in output_of("call", everything, *progress)
 
 
 def test_a_picture_of_a_server_is_saved_and_drawn(everything: str, tmp_path: Path) -> None:
@@ -94,15 +96,15 @@ def test_a_picture_of_a_server_is_saved_and_drawn(everything: str, tmp_path: Pat
 
 
 def test_resources_prompts_and_completion(everything: str) -> None:
-    assert "demo://resource/static/document/features.md" in shown("resources", everything)
+    assert "demo://resource/static/document/features.md" in output_of("resources", everything)
     uri = "demo://resource/static/document/features.md"
-    assert "Features" in shown("read", everything, uri)
-    shown("read", everything, "demo://nowhere", code=4)
-    assert "args-prompt(city, state?)" in shown("prompts", everything)
-    assert "Paris" in shown("prompt", everything, "args-prompt", "city=Paris")
+    assert "Features" in output_of("read", everything, uri)
+    output_of("read", everything, "demo://nowhere", code=4)
+    assert "args-prompt(city, state?)" in output_of("prompts", everything)
+    assert "Paris" in output_of("prompt", everything, "args-prompt", "city=Paris")
     words = ["complete", everything, "completable-prompt", "department=E"]
-    assert "Engineering" in shown(*words)
-    assert "get-sum" in shown("search", everything, "sum of two numbers")
+    assert "Engineering" in output_of(*words)
+    assert "get-sum" in output_of("search", everything, "sum of two numbers")
 
 
 def test_the_shell_completes_and_calls(everything: str, tmp_path: Path) -> None:
@@ -130,17 +132,17 @@ def test_a_recorded_session_audit_pins_and_answers(tmp_path: Path) -> None:
     server = words_of(peers.filesystem(tmp_path))
     (tmp_path / "notes.txt").write_text("milk")
     record, log = tmp_path / "record.jsonl", tmp_path / "audit.jsonl"
-    lock, kept = tmp_path / "mcp.lock", tmp_path / "answers.json"
+    lock, stored = tmp_path / "mcp.lock", tmp_path / "answers.json"
     words = ["call", server, "read_text_file", f"path={tmp_path / 'notes.txt'}"]
-    files = ["--record", str(record), "--audit", str(log), "--state", str(kept)]
-    assert "milk" in shown(*words, *files, answer="a")  # always
-    assert "milk" in shown(*words, "--state", str(kept))
-    assert "read_text_file" in shown("decisions", "list", "--state", str(kept))
-    assert "revoked: 1" in shown("decisions", "revoke", "--state", str(kept), "--all")
-    assert "intact: 3 lines, 1 calls" in shown("audit", "verify", str(log))
-    assert "read_text_file" in shown("audit", "show", str(log))
-    assert "14 tools were written down" in shown("pins", server, "--pins", str(lock))
-    assert "14 tools are as written down" in shown("pins", server, "--pins", str(lock))
+    files = ["--record", str(record), "--audit", str(log), "--state", str(stored)]
+    assert "milk" in output_of(*words, *files, reply="a")  # always
+    assert "milk" in output_of(*words, "--state", str(stored))
+    assert "read_text_file" in output_of("decisions", "list", "--state", str(stored))
+    assert "revoked: 1" in output_of("decisions", "revoke", "--state", str(stored), "--all")
+    assert "intact: 3 lines, 1 calls" in output_of("audit", "verify", str(log))
+    assert "read_text_file" in output_of("audit", "show", str(log))
+    assert "14 tools were written down" in output_of("pins", server, "--pins", str(lock))
+    assert "14 tools are as written down" in output_of("pins", server, "--pins", str(lock))
     assert '"tools/call"' in record.read_text()
     program = (
         "import sys\nfrom mcp_client import allow_all\n"
@@ -159,38 +161,40 @@ def test_servers_of_a_config_file_go_by_their_names(tmp_path: Path) -> None:
     config = tmp_path / "mcp.json"
     config.write_text(json.dumps({"mcpServers": servers}))
     named = ["--config", str(config)]
-    assert "asks first" in shown("servers", *named, home=tmp_path)
+    assert "asks first" in output_of("servers", *named, home=tmp_path)
     words = ["tools", "clock", *named]
     asked: dict[str, Any] = {"answer": "a", "question": r"Start it\? "}
-    assert "get_current_time(" in shown(*words, home=tmp_path, **asked)
-    assert "may start" in shown("servers", *named, home=tmp_path)
+    assert "get_current_time(" in output_of(*words, home=tmp_path, **asked)
+    assert "may start" in output_of("servers", *named, home=tmp_path)
     call = ["call", "clock", "get_current_time", "timezone=UTC", "--allow", "clock__*", *named]
-    assert '"is_dst"' in shown(*call, home=tmp_path)
+    assert '"is_dst"' in output_of(*call, home=tmp_path)
 
 
 def test_a_tool_that_fails_is_exit_code_1(tmp_path: Path) -> None:
     clock = words_of(peers.time())
     words = ["call", clock, "get_current_time", "timezone=Nowhere/X", "--allow", "*"]
-    assert "timezone" in shown(*words, code=1).lower()
+    assert "timezone" in output_of(*words, code=1).lower()
     assert run(*words, "--json").json["isError"] is True
 
 
 def test_a_server_on_fastmcp() -> None:
     server = words_of(peers.fastmcp())
-    text = shown("tools", server)
+    text = output_of("tools", server)
     assert "add(a: int, b: int = 1) -> {result}" in text
     assert 'weather(place: str, unit: "C"|"F" = "C") -> {place, degrees}' in text
-    assert "42" in shown("call", server, "add", "a=40", "b=2", "--allow", "add")
-    shown("call", server, "weather", "place=Oslo", "unit=F", answer="y")
-    assert "no coffee" in shown("call", server, "fail", "reason=no coffee", "--allow", "*", code=1)
-    shown("call", server, "add", "a=forty", "--allow", "*", code=2)
+    assert "42" in output_of("call", server, "add", "a=40", "b=2", "--allow", "add")
+    output_of("call", server, "weather", "place=Oslo", "unit=F", reply="y")
+    assert "no coffee" in output_of(
+        "call", server, "fail", "reason=no coffee", "--allow", "*", code=1
+    )
+    output_of("call", server, "add", "a=forty", "--allow", "*", code=2)
 
 
 @pytest.mark.parametrize("transport", ["streamable-http", "sse"])
 async def test_a_url(transport: str) -> None:
     async with http_peers.official("1.30.0", transport) as url:
         text = await anyio.to_thread.run_sync(
-            lambda: shown("call", url, "add", "a=2", "b=3", "--allow", "add")
+            lambda: output_of("call", url, "add", "a=2", "b=3", "--allow", "add")
         )
         assert "5" in text
 
@@ -199,7 +203,7 @@ async def test_a_url(transport: str) -> None:
 
 
 def verdict(target: str, code: int, *more: str) -> str:
-    text = shown("doctor", target, *more, code=code)
+    text = output_of("doctor", target, *more, code=code)
     return "\n".join(text.splitlines()[:4])
 
 
@@ -259,11 +263,11 @@ async def test_a_login_with_a_browser_lasts_until_the_logout(tmp_path: Path) -> 
 
     def story(url: str) -> None:
         call = ["call", url, "get_weather", "location=New York", "--allow", "get_weather"]
-        assert f"mcp-client login {url}" in shown("doctor", url, code=6, **env)
-        assert "logged in; the tokens are in" in shown("login", url, **env)
-        assert "New York: 22.5" in shown(*call, **env)
-        assert "logged out" in shown("logout", url, **env)
-        shown(*call, code=6, **env)
+        assert f"mcp-client login {url}" in output_of("doctor", url, code=6, **env)
+        assert "logged in; the tokens are in" in output_of("login", url, **env)
+        assert "New York: 22.5" in output_of(*call, **env)
+        assert "logged out" in output_of("logout", url, **env)
+        output_of(*call, code=6, **env)
 
     async with http_peers.guarded() as url:
         await anyio.to_thread.run_sync(story, url)
@@ -307,15 +311,15 @@ def test_stubs_are_type_checked_formatted_and_called(tmp_path: Path, repository:
         _run(home, sys.executable, program, str(tmp_path))
 
 
-def _program(name: str, folder: Path, home: Path) -> str:
+def _program(name: str, directory: Path, home: Path) -> str:
     """Write the stubs of a server, and a program that uses them."""
     make, check = STUBS[name]
-    server = make(folder)
+    server = make(directory)
     stubs = home / f"stubs_{name}.py"
     words = ["stubs", words_of(server), "-o", str(stubs)]
     env: dict[str, Any] = dict(server.env or {})
     more = [word for name in env for word in ("--env", name)]
-    assert "wrote" in shown(*words, *more, **env)
+    assert "wrote" in output_of(*words, *more, **env)
     (kind,) = re.findall(r"^class (\w+Sync)\(", stubs.read_text(), re.MULTILINE)
     listed = [server.command, *server.args]
     program = home / f"program_{name}.py"

@@ -1,4 +1,4 @@
-"""Skills of the official SDK for TypeScript and of FastMCP: what they read of a folder, we do."""
+"""Skills of the official SDK for TypeScript and of FastMCP: we parse directories as they do."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Text
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     forms = tmp_path / "pdf-processing" / "references" / "FORMS.md"
     forms.parent.mkdir(parents=True)
     forms.write_bytes("# Formulare\nÄ\r\n".encode())
@@ -54,15 +54,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def server(peer: str, folder: Path) -> StdioServer:
-    return peers.skills(folder) if peer == "typescript" else peers.skills_fastmcp(folder)
+def server(peer: str, directory: Path) -> StdioServer:
+    return peers.skills(directory) if peer == "typescript" else peers.skills_fastmcp(directory)
 
 
 @pytest.mark.parametrize("peer", ["typescript", "fastmcp"])
 async def test_the_skills_of_a_real_server_are_listed_loaded_and_read(
-    peer: str, folder: Path
+    peer: str, directory: Path
 ) -> None:
-    async with connect(server(peer, folder), name="docs", approval=allow_all) as session:
+    async with connect(server(peer, directory), name="docs", approval=allow_all) as session:
         (entry,) = await session.list_skills()
         assert sorted(file.path for file in entry.files) == [
             "SKILL.md",
@@ -82,31 +82,31 @@ async def test_the_skills_of_a_real_server_are_listed_loaded_and_read(
         assert unknown.value.code == -32602
 
 
-async def test_a_file_that_is_changed_on_disk_after_it_was_announced_is_not_handed_over(
-    folder: Path,
+async def test_a_file_that_is_changed_on_disk_after_it_was_announced_is_not_returned(
+    directory: Path,
 ) -> None:
-    async with connect(peers.skills(folder), approval=allow_all) as session:
+    async with connect(peers.skills(directory), approval=allow_all) as session:
         skill = await session.load_skill((await session.list_skills())[0])
-        forms = folder / "pdf-processing" / "references" / "FORMS.md"
+        forms = directory / "pdf-processing" / "references" / "FORMS.md"
         forms.write_text("# Other\n", encoding="utf-8")
         with pytest.raises((SkillError, ServerError)):
             await skill.read("references/FORMS.md")
 
 
 async def test_front_matter_that_yaml_1_1_reads_differently_is_read_as_the_server_reads_it(
-    folder: Path,
+    directory: Path,
 ) -> None:
-    odd = folder / "odd"
+    odd = directory / "odd"
     odd.mkdir()
     (odd / "SKILL.md").write_text(ODD, encoding="utf-8")
-    async with connect(peers.skills(folder), approval=allow_all) as session:
+    async with connect(peers.skills(directory), approval=allow_all) as session:
         skill = await session.load_skill("skill://odd/SKILL.md")
     assert skill.frontmatter["updated"] == "2026-01-01"
     assert (skill.frontmatter["ready"], skill.frontmatter["level"]) == ("yes", 12)
 
 
-async def test_a_host_has_the_skills_of_both(folder: Path) -> None:
-    servers = {peer: server(peer, folder) for peer in ("typescript", "fastmcp")}
+async def test_a_host_has_the_skills_of_both(directory: Path) -> None:
+    servers = {peer: server(peer, directory) for peer in ("typescript", "fastmcp")}
     async with Host(servers, approval=allow_all) as host:
         listed = await host.list_skills()
         assert [entry.server for entry in listed] == ["typescript", "fastmcp"]

@@ -58,7 +58,7 @@ async def test_a_task_may_ask(peer: str, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("peer", ["stdio", "http"])
-async def test_a_task_is_handed_over_cancelled_and_forgotten(peer: str, clock: Clock) -> None:
+async def test_a_task_is_returned_cancelled_and_forgotten(peer: str, clock: Clock) -> None:
     async with connected(peer) as session, quickly(clock):
         task = await session.start_tool("slow", {"seconds": 1_000})
         assert task.status == "working" and task.id
@@ -71,7 +71,7 @@ async def test_a_task_is_handed_over_cancelled_and_forgotten(peer: str, clock: C
             session.resume_task(forged)
 
 
-async def test_a_tool_that_requires_tasks_says_so_to_a_client_that_declares_none() -> None:
+async def test_a_tool_that_requires_tasks_reports_it_to_a_client_that_declares_none() -> None:
     async with connected("stdio", client_info=ClientInfo("tests", "1", extensions=None)) as session:
         with pytest.raises(MissingCapability, match=r"extensions=\[Extension\(") as caught:
             await session.call_tool("must")

@@ -1,4 +1,4 @@
-"""The journey of a session whose server asks back, tells and dies, over stdio with our own server.
+"""The journey of a session whose server asks back, notifies and dies, over stdio with our server.
 
 Over stdio, requests and notifications of the server are read by a loop callback, outside any task.
 """
@@ -29,14 +29,14 @@ from mcp_client.handlers import (
 )
 from tests.support import asking_stdio
 
-__all__ = ["ERAS", "tell"]
+__all__ = ["ERAS", "play"]
 
 ERAS = ("handshake", "stateless")
 HERE = Root.of(Path(__file__).parent, "journeys")
 
 
 class Host:
-    """Handlers of each kind, sync and async, that keep what they were asked."""
+    """Handlers of each kind, sync and async, that store what they were asked."""
 
     def __init__(self) -> None:
         self.forms: list[ElicitRequest] = []
@@ -84,7 +84,7 @@ async def _session(era: str, host: Host) -> AsyncIterator[Session]:
         yield session
 
 
-async def tell(era: str) -> None:
+async def play(era: str) -> None:
     """From the first question to the server's death, and one question more."""
     host = Host()
     async with _session(era, host) as session:
@@ -98,32 +98,32 @@ async def tell(era: str) -> None:
         await _a_dead_server_is_started_again_and_asks_again(session, host)
 
 
-async def _said(session: Session, tool: str, **options: Any) -> Any:
+async def _reply(session: Session, tool: str, **options: Any) -> Any:
     result = await session.call_tool(tool, timeout=20, **options)
     return json.loads(result.text)
 
 
 async def _every_kind_of_question_is_answered(session: Session, host: Host) -> None:
-    assert await _said(session, "form") == {"action": "accept", "content": {"name": "Ada"}}
+    assert await _reply(session, "form") == {"action": "accept", "content": {"name": "Ada"}}
     host.answer = {"action": "decline"}
-    assert await _said(session, "form") == {"action": "decline"}
+    assert await _reply(session, "form") == {"action": "decline"}
     host.answer = Accept()
-    assert await _said(session, "url") == {"action": "accept"}
+    assert await _reply(session, "url") == {"action": "accept"}
     assert [form.mode for form in host.forms] == ["form", "form", "url"]
-    sampled = await _said(session, "sample")
+    sampled = await _reply(session, "sample")
     assert (sampled["model"], sampled["content"]["text"]) == ("tiny", "like rain")
-    assert await _said(session, "roots") == {"roots": [{"uri": HERE.uri, "name": "journeys"}]}
+    assert await _reply(session, "roots") == {"roots": [{"uri": HERE.uri, "name": "journeys"}]}
 
 
 async def _a_handler_that_fails_costs_its_own_question_only(session: Session, host: Host) -> None:
     host.answer = ValueError("a bug of the host's")
     if session.protocol_version == asking_stdio.HANDSHAKE:
-        assert (await _said(session, "form"))["code"] == -32603
+        assert (await _reply(session, "form"))["code"] == -32603
     else:
         with pytest.raises(Unanswered, match="ValueError"):
-            await _said(session, "form")
+            await _reply(session, "form")
     host.answer = Decline()
-    assert await _said(session, "form") == {"action": "decline"}
+    assert await _reply(session, "form") == {"action": "decline"}
 
 
 async def _a_question_is_taken_back(session: Session, host: Host) -> None:
@@ -166,5 +166,5 @@ async def _a_dead_server_is_started_again_and_asks_again(session: Session, host:
     with pytest.raises(ConnectionLost):
         await session.call_tool("die")
     host.answer = Accept({"name": "Bob"})
-    assert (await _said(session, "form"))["content"] == {"name": "Bob"}
+    assert (await _reply(session, "form"))["content"] == {"name": "Bob"}
     assert session.generation == 2

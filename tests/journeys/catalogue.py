@@ -23,26 +23,26 @@ __all__ = ["FEWER_REAL", "OURS", "REAL"]
 Journey: TypeAlias = Callable[[], Awaitable[None]]
 
 
-async def _over_stdio(tell: Callable[..., Awaitable[None]], start: Any, peer: story.Peer) -> None:
-    await tell(start(), peer)
+async def _over_stdio(report: Callable[..., Awaitable[None]], start: Any, peer: story.Peer) -> None:
+    await report(start(), peer)
 
 
-async def _over_http(tell: Callable[..., Awaitable[None]], start: Any, peer: story.Peer) -> None:
+async def _over_http(report: Callable[..., Awaitable[None]], start: Any, peer: story.Peer) -> None:
     async with start() as url:
-        await tell(url, peer)
+        await report(url, peer)
 
 
 async def _many_servers(era: str) -> None:
-    with TemporaryDirectory() as folder:
-        await test_host.test_a_host_from_opening_to_closing(era, Path(folder))
+    with TemporaryDirectory() as directory:
+        await test_host.test_a_host_from_opening_to_closing(era, Path(directory))
 
 
 OURS: dict[str, Journey] = {
     **{f"many servers, {era}": partial(_many_servers, era) for era in asking_story.ERAS},
-    **{f"asking, {era}": partial(asking_story.tell, era) for era in asking_story.ERAS},
+    **{f"asking, {era}": partial(asking_story.play, era) for era in asking_story.ERAS},
     **{
-        f"library, {transport}, {revision}": partial(library_story.tell, transport, revision)
-        for transport, revision in library_story.TELLINGS
+        f"library, {transport}, {revision}": partial(library_story.play, transport, revision)
+        for transport, revision in library_story.PLAYS
         if revision in library_story.REVISIONS[-2:]
     },
 }
@@ -50,11 +50,11 @@ OURS: dict[str, Journey] = {
 
 REAL: dict[str, Journey] = {
     **{
-        f"stdio, {name}": partial(_over_stdio, story.tell, *one)
+        f"stdio, {name}": partial(_over_stdio, story.play, *one)
         for name, one in (test_stdio.AGREED | test_stdio.PINNED).items()
     },
     **{
-        f"http, {name}": partial(_over_http, story.tell, *one)
+        f"http, {name}": partial(_over_http, story.play, *one)
         for name, one in test_http.TABLE.items()
     },
     **{

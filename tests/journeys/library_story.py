@@ -42,7 +42,7 @@ async def a_server(
             yield HttpServer(served.url)
 
 
-TELLINGS = [
+PLAYS = [
     (transport, revision)
     for transport in ("memory", "stdio", "http")
     for revision in REVISIONS
@@ -50,7 +50,7 @@ TELLINGS = [
 ]
 
 
-async def tell(transport: str, revision: str) -> None:
+async def play(transport: str, revision: str) -> None:
     async with (
         a_server(transport, revision) as server,
         connect(server, name="library", approval=allow_all, revision=revision) as session,

@@ -20,7 +20,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.extensions import App, Apps, ClientInfo
-from tests.journeys.library_story import REVISIONS, TELLINGS
+from tests.journeys.library_story import PLAYS, REVISIONS
 from tests.support.http_apps import LibraryApp
 from tests.support.http_server import serving
 from tests.support.starting import in_memory
@@ -63,7 +63,7 @@ async def post(app: App, method: str, **params: Any) -> dict[str, Any] | None:
     return await app.handle({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 
 
-@pytest.mark.parametrize(("transport", "revision"), TELLINGS)
+@pytest.mark.parametrize(("transport", "revision"), PLAYS)
 async def test_a_view_is_shown_and_calls_its_server(transport: str, revision: str) -> None:
     person, records = Person(), list[Mapping[str, Any]]()
     async with (
@@ -83,16 +83,16 @@ async def test_a_view_is_shown_and_calls_its_server(transport: str, revision: st
         view, app = await session.read_ui(tools["show"]), session.app(tools["show"])
         assert view.raw["mimeType"] == MIME_TYPE
 
-        said = await post(app, "tools/call", name="refresh", arguments={})
-        assert said is not None
-        assert said["result"]["content"] == result.raw["content"]
+        response = await post(app, "tools/call", name="refresh", arguments={})
+        assert response is not None
+        assert response["result"]["content"] == result.raw["content"]
         person.answer = Deny("not on Sundays")
-        said = await post(app, "tools/call", name="refresh")
-        assert said is not None
-        assert said["error"] == {"code": -32000, "message": "the call was not approved"}
-        said = await post(app, "resources/read", uri="data:hours")
-        assert said is not None
-        assert said["result"]["contents"][0]["text"] == "14"
+        response = await post(app, "tools/call", name="refresh")
+        assert response is not None
+        assert response["error"] == {"code": -32000, "message": "the call was not approved"}
+        response = await post(app, "resources/read", uri="data:hours")
+        assert response is not None
+        assert response["result"]["contents"][0]["text"] == "14"
 
         person.answer = None
         async with anyio.create_task_group() as tasks:

@@ -46,14 +46,14 @@ SPELLINGS = {
 async def test_a_response_in_another_spelling_is_accepted_and_reported(
     wire: str, era: str, spelling: str
 ) -> None:
-    spell, said = SPELLINGS[spelling]
+    spell, reported = SPELLINGS[spelling]
     with anyio.fail_after(60):
         async with (
             answering(wire, era, {}, spell) as server,
             connect(server, approval=allow_all) as session,
         ):
             assert (await session.call_tool("echo", {})).text == "done"
-            assert any(said in one for one in session.stats.deviations) or not said
+            assert any(reported in one for one in session.stats.deviations) or not reported
             assert not session.stats.junk_lines
 
 
@@ -88,15 +88,15 @@ async def test_progress_whose_token_is_spelled_otherwise_keeps_its_call_alive(
         ]
         return [json.dumps({"jsonrpc": "2.0", **one}).encode() for one in (*notices, response)]
 
-    heard: list[Any] = []
+    received: list[Any] = []
     with anyio.fail_after(60):
         async with (
             answering(wire, era, {}, spell) as server,
             connect(server, approval=allow_all) as session,
         ):
-            on_progress = lambda *told: heard.append(told)  # noqa: E731
+            on_progress = lambda *progress: received.append(progress)  # noqa: E731
             await session.call_tool("echo", {}, on_progress=on_progress)
-            assert heard == [(1, None, None), (2, None, None)]
+            assert received == [(1, None, None), (2, None, None)]
             reported = [one for one in session.stats.deviations if "progress token" in one]
             assert bool(reported) is (spelled is str)
 
@@ -104,7 +104,7 @@ async def test_progress_whose_token_is_spelled_otherwise_keeps_its_call_alive(
 JUNK = b"Starting \x1b[1mserver\x1b[0m " + b"x" * 100
 
 
-async def test_a_skipped_message_is_quoted_and_a_banner_is_no_warning(
+async def test_a_skipped_message_is_quoted_and_a_banner_is_not_a_warning(
     wire: str, era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -131,7 +131,7 @@ async def test_a_skipped_message_is_quoted_and_a_banner_is_no_warning(
 
 
 LINES = 'Invalid arguments: [\n\t{"path": "city"},\n\x1b[2J\n]'
-SHOWN = 'Invalid arguments: [\n\t{"path": "city"},\n\\u{1b}[2J\n]'
+DISPLAYED = 'Invalid arguments: [\n\t{"path": "city"},\n\\u{1b}[2J\n]'
 
 
 async def test_an_error_of_several_lines_keeps_them_and_is_one_line_in_a_log(
@@ -147,10 +147,10 @@ async def test_an_error_of_several_lines_keeps_them_and_is_one_line_in_a_log(
             with pytest.raises(ServerError) as caught:
                 await session.call_tool("echo", {})
             error = caught.value
-            assert error.server_message == SHOWN
-            assert SHOWN in str(error) and SHOWN in error.message
+            assert error.server_message == DISPLAYED
+            assert DISPLAYED in str(error) and DISPLAYED in error.message
             (message,) = await _run_as_a_model(session, tools)
-            assert SHOWN in message["content"]
+            assert DISPLAYED in message["content"]
             answers["tools/list"] = Failure(-32000, LINES)
             stale = await session.list_tools()  # fetched again, because nothing reports changes
     assert "\n" not in str(stale.findings[0]) and "\\u{a}" not in str(stale.findings[0])

@@ -87,7 +87,7 @@ async def test_a_host_from_opening_to_closing(era: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.interop
-async def test_changes_are_told_by_a_server_whose_tools_come_and_go() -> None:
+async def test_changes_are_reported_by_a_server_whose_tools_come_and_go() -> None:
     servers = {"growing": peers.growing(), "other": scripted()}
     async with (
         Host(servers, approval=allow_all, timeouts=BRISK) as host,
@@ -131,13 +131,13 @@ async def test_a_crash_loop_costs_two_to_twelve_starts_in_eight_seconds(
 async def test_handlers_of_the_host_answer_the_questions_of_every_server(era: str) -> None:
     asked: list[tuple[str, Any]] = []
 
-    async def answer(request: ElicitRequest) -> Accept:
+    async def respond(request: ElicitRequest) -> Accept:
         asked.append((request.server, None if request.call is None else request.call.context))
         return Accept({"name": "Ana"})
 
     script = Path(asking_stdio.__file__)
     server = StdioServer(sys.executable, ["-IS", str(script), era])
-    handlers = Handlers(elicitation=answer)
+    handlers = Handlers(elicitation=respond)
     options: Any = {"approval": allow_all, "timeouts": BRISK, "handlers": handlers}
     async with Host({"one": server, "two": server}, **options) as host:
         for name in ("one", "two"):
@@ -146,7 +146,7 @@ async def test_handlers_of_the_host_answer_the_questions_of_every_server(era: st
     assert asked == [("one", ("user", "one")), ("two", ("user", "two"))]
 
 
-async def test_changes_are_told_by_a_server_of_the_handshake_era() -> None:
+async def test_changes_are_reported_by_a_server_of_the_handshake_era() -> None:
     script = Path(asking_stdio.__file__)
     server = StdioServer(sys.executable, ["-IS", str(script), "handshake"])
     servers = {"one": server, "two": server}

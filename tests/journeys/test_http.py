@@ -12,7 +12,7 @@ import pytest
 
 from mcp_client import allow_all, connect
 from tests.interop import http_peers
-from tests.journeys.story import EVERYTHING, OFFICIAL, Peer, close_in_the_middle, tell
+from tests.journeys.story import EVERYTHING, OFFICIAL, Peer, close_in_the_middle, play
 
 pytestmark = pytest.mark.interop
 
@@ -32,7 +32,7 @@ TABLE: dict[str, tuple[Start, Peer]] = {
     "official-2.3-events": (_official("2.3.0", HTTP), _NEW),
     "official-2.3-json": (
         _official("2.3.0", HTTP, "json"),
-        replace(_NEW, tells=False, hears=False),
+        replace(_NEW, announces=False, hears=False),
     ),
     "official-2.3-2025-11-25": (
         _official("2.3.0", HTTP),
@@ -43,11 +43,11 @@ TABLE: dict[str, tuple[Start, Peer]] = {
     "official-1.12-json": (_official("1.12.4", HTTP, "json"), replace(_OLD, beside=True)),
     "official-1.12-stateless-events": (
         _official("1.12.4", HTTP, "stateless"),
-        replace(_OLD, tells=False, hears=False),
+        replace(_OLD, announces=False, hears=False),
     ),
     "official-1.12-stateless-json": (
         _official("1.12.4", HTTP, "stateless", "json"),
-        replace(_OLD, tells=False, hears=False),
+        replace(_OLD, announces=False, hears=False),
     ),
     "official-1.12-sse": (_official("1.12.4", "sse"), _OLD),
     "everything": (partial(http_peers.everything, "streamableHttp"), _TS),
@@ -58,7 +58,7 @@ TABLE: dict[str, tuple[Start, Peer]] = {
 @pytest.mark.parametrize(("start", "peer"), list(TABLE.values()), ids=list(TABLE))
 async def test_a_whole_session(start: Start, peer: Peer) -> None:
     async with start() as url:
-        await tell(url, peer)
+        await play(url, peer)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.journeys.library_story import TELLINGS, tell
+from tests.journeys.library_story import PLAYS, play
 
 
-@pytest.mark.parametrize(("transport", "revision"), TELLINGS)
+@pytest.mark.parametrize(("transport", "revision"), PLAYS)
 async def test_a_session_with_resources_and_prompts(transport: str, revision: str) -> None:
-    await tell(transport, revision)
+    await play(transport, revision)

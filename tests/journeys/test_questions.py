@@ -23,7 +23,7 @@ HERE = Root.of(Path(__file__).parent, "journeys")
 
 
 class Answers:
-    """Handlers that keep what they were asked."""
+    """Handlers that store what they were asked."""
 
     def __init__(self) -> None:
         self.forms: list[ElicitRequest] = []
@@ -93,8 +93,8 @@ async def test_handlers_answer_the_official_server(start: str, pin: str, revisio
         assert (await session.call_tool("order")).text == "decline"
         answers.answer = Accept({"name": "Bob", "cups": 9})
         assert (await session.call_tool("both")).text == "Bob at 1 roots"
-        said = await session.call_tool("summary", {"subject": "rain"})
-        assert said.text == "tiny: as Be brief."
+        response = await session.call_tool("summary", {"subject": "rain"})
+        assert response.text == "tiny: as Be brief."
         assert [str(m.content[0]) for m in answers.samples[0].messages] == ["rain"]
         assert (await session.call_tool("where")).text == HERE.uri
         await _logs(session, answers)
@@ -182,8 +182,8 @@ async def test_handlers_answer_the_reference_server(transport: str) -> None:
         assert '"integer": 42' in result.text
         kinds = {field.kind for field in answers.forms[0].fields}
         assert kinds == {"string", "boolean", "integer", "number", "choice", "choices"}
-        said = await session.call_tool("trigger-sampling-request", {"prompt": "rain"})
-        assert "as You are a helpful test server." in said.text
+        response = await session.call_tool("trigger-sampling-request", {"prompt": "rain"})
+        assert "as You are a helpful test server." in response.text
         assert HERE.uri in (await session.call_tool("get-roots-list")).text
         await _visits(session, answers)
         token, steps = CancelToken(), {"duration": 60, "steps": 600}

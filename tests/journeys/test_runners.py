@@ -1,6 +1,6 @@
 """The journeys under each event loop a host may use, with and without ``sniffio`` installed.
 
-A journey with a real server that is not installed is left out; the journeys' own tests say so.
+A journey with a real server that is not installed is left out; the journeys' own tests report it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.journeys import catalogue
-from tests.journeys.asking_story import ERAS, tell
+from tests.journeys.asking_story import ERAS, play
 from tests.support.runners import CASES, Case, run_apart
 
 AS_HOSTS_DO = Case("asyncio", True)
@@ -19,7 +19,7 @@ AS_HOSTS_DO = Case("asyncio", True)
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_session_with_a_server_that_asks_back(era: str) -> None:
-    await tell(era)
+    await play(era)
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ async def a_server(transport: str) -> AsyncIterator[StdioServer | HttpServer | M
 
 
 class Person:
-    """Lets tools run, and says of skills what the test says; remembers what was asked."""
+    """Lets tools run, and decides about skills as the test sets; stores what was asked."""
 
     def __init__(self) -> None:
         self.skills: list[SkillRequest] = []

@@ -11,7 +11,7 @@ import pytest
 from mcp_client import StdioServer, allow_all, connect
 from mcp_client.errors import NegotiationError
 from tests.interop import peers
-from tests.journeys.story import BRISK, EVERYTHING, OFFICIAL, Peer, close_in_the_middle, tell
+from tests.journeys.story import BRISK, EVERYTHING, OFFICIAL, Peer, close_in_the_middle, play
 from tests.support.selection import WAYS
 
 pytestmark = pytest.mark.interop
@@ -58,19 +58,19 @@ other tests are about the server."""
 
 @_each(AGREED)
 async def test_a_whole_session(start: Start, peer: Peer) -> None:
-    await tell(start(), peer)
+    await play(start(), peer)
 
 
 @other_ways
 @pytest.mark.parametrize("name", ["official-2.3", "official-1.2"])
 async def test_a_whole_session_each_other_way(name: str, stdio_way: str) -> None:
     start, peer = AGREED[name]
-    await tell(start(), peer)
+    await play(start(), peer)
 
 
 @_each(PINNED)
 async def test_a_whole_session_of_the_revision_that_was_asked_for(start: Start, peer: Peer) -> None:
-    await tell(start(), peer)
+    await play(start(), peer)
 
 
 @_each(AGREED)

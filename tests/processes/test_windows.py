@@ -58,7 +58,7 @@ def test_a_command_is_a_file_that_windows_can_start_and_is_not_looked_for_in_the
     assert find_on_windows(command, r"C:\here", ENV, FILES.__contains__) == found
 
 
-def test_a_file_of_a_relative_folder_is_found_by_its_absolute_path() -> None:
+def test_a_file_of_a_relative_directory_is_found_by_its_absolute_path() -> None:
     found = find_on_windows(r".\server", "srv", {}, lambda path: path.endswith(".cmd"))
     assert found == ntpath.normpath(ntpath.join(os.getcwd(), "srv", "server.cmd"))
 
@@ -108,7 +108,9 @@ def test_a_word_that_cmd_might_take_for_a_command_is_refused(file: str, word: st
 
 
 @pytest.mark.parametrize("space", ["\u3000", "\u00a0", "\u200d"])
-def test_a_batch_file_may_be_given_any_space_and_is_found_in_a_folder_named_so(space: str) -> None:
+def test_a_batch_file_may_be_given_any_space_and_is_found_in_a_directory_named_so(
+    space: str,
+) -> None:
     line = command_line_on_windows([rf"C:\a{space}b\x.cmd", f"c{space}d"])
     assert line.endswith(rf'""C:\a{space}b\x.cmd" "c{space}d""')
 
@@ -129,7 +131,7 @@ class System:
     """What kernel32 was asked for."""
 
     def __init__(self, console: int = 65001, assigned: int = 1) -> None:
-        self.told: list[Any] = []
+        self.received: list[Any] = []
         self.active = 2
         self._console = console
         self._assigned = assigned
@@ -138,12 +140,12 @@ class System:
         return self._console
 
     def CreateJobObjectW(self, attributes: None, name: None) -> int:  # noqa: N802
-        self.told.append("create")
+        self.received.append("create")
         return 70
 
     def SetInformationJobObject(self, job: int, kind: int, place: Any, size: int) -> int:  # noqa: N802
         limits = place._obj
-        self.told.append(("limits", kind, size, limits.basic.flags, limits.job_memory))
+        self.received.append(("limits", kind, size, limits.basic.flags, limits.job_memory))
         return 1
 
     def QueryInformationJobObject(  # noqa: N802
@@ -153,19 +155,19 @@ class System:
         return 1
 
     def AssignProcessToJobObject(self, job: int, process: ctypes.c_void_p) -> int:  # noqa: N802
-        self.told.append(("assign", job, process.value))
+        self.received.append(("assign", job, process.value))
         return self._assigned
 
     def NtResumeProcess(self, process: ctypes.c_void_p) -> int:  # noqa: N802
-        self.told.append(("resume", process.value))
+        self.received.append(("resume", process.value))
         return 0
 
     def TerminateJobObject(self, job: int, code: int) -> int:  # noqa: N802
-        self.told.append(("terminate", job))
+        self.received.append(("terminate", job))
         return 1
 
     def CloseHandle(self, handle: int) -> int:  # noqa: N802
-        self.told.append(("close", handle))
+        self.received.append(("close", handle))
         return 1
 
     def last_error(self) -> int:
@@ -174,16 +176,16 @@ class System:
 
 class Popen:
     def __init__(self, system: System, line: str, options: dict[str, Any]) -> None:
-        system.told.append(("start", line, options["creationflags"]))
+        system.received.append(("start", line, options["creationflags"]))
         self._system = system
         self._handle = 71
         self.pid = 4_194_000_000
 
     def kill(self) -> None:
-        self._system.told.append("killed")
+        self._system.received.append("killed")
 
     def communicate(self) -> None:
-        self._system.told.append("reaped")
+        self._system.received.append("reaped")
 
 
 def _started(system: System, memory: int | None = None) -> WindowsJob:
@@ -196,7 +198,7 @@ def test_a_process_is_in_its_job_before_it_runs() -> None:
     system = System()
     job = _started(system, memory=1024)
     flags = windows_job.CREATE_SUSPENDED | windows_job.CREATE_NEW_PROCESS_GROUP
-    assert system.told == [
+    assert system.received == [
         "create",
         ("limits", 9, 144, 0x2200, 1024),
         ("start", r'C:\x.exe "a b"', flags),
@@ -210,22 +212,22 @@ def test_a_process_is_in_its_job_before_it_runs() -> None:
     job.close()
     job.close()
     job.kill()
-    assert system.told[5:] == [("terminate", 70), ("close", 70)]
+    assert system.received[5:] == [("terminate", 70), ("close", 70)]
 
 
 def test_a_host_without_a_console_opens_none_and_sends_no_event() -> None:
     system = System(console=0)
     _started(system).ask_to_end()
     flags = windows_job.CREATE_SUSPENDED | windows_job.CREATE_NO_WINDOW
-    assert ("start", r'C:\x.exe "a b"', flags) in system.told
+    assert ("start", r'C:\x.exe "a b"', flags) in system.received
 
 
 def test_a_process_that_cannot_be_put_into_a_job_never_runs() -> None:
     system = System(assigned=0)
     with pytest.raises(OSError, match="error 5"):
         _started(system)
-    assert system.told[-3:] == ["killed", "reaped", ("close", 70)]
-    assert ("resume", 71) not in system.told
+    assert system.received[-3:] == ["killed", "reaped", ("close", 70)]
+    assert ("resume", 71) not in system.received
 
 
 def test_a_batch_file_that_cannot_be_given_an_argument_leaves_no_job() -> None:
@@ -233,27 +235,27 @@ def test_a_batch_file_that_cannot_be_given_an_argument_leaves_no_job() -> None:
     job = WindowsJob(system, lambda line, **options: Popen(system, line, options))
     with pytest.raises(ValueError, match="percent sign"):
         job.start([r"C:\x.cmd", "%A%"], {}, None, None)
-    assert system.told[-1] == ("close", 70)
+    assert system.received[-1] == ("close", 70)
 
 
 # ----------------------------------------------------------------------- the locked byte
 
 
 class Locks:
-    """What kernel32 was asked for, and with which error it says no."""
+    """What kernel32 was asked for, and with which error it refuses."""
 
     def __init__(self, error: int = 0) -> None:
-        self.told: list[tuple[int, ...]] = []
+        self.received: list[tuple[int, ...]] = []
         self._error = error
 
     def LockFileEx(  # noqa: N802
         self, handle: int, how: int, zero: int, low: int, high: int, place: Any
     ) -> int:
-        self.told.append((handle, how, zero, low, high, *_place(place)))
+        self.received.append((handle, how, zero, low, high, *_place(place)))
         return not self._error
 
     def UnlockFileEx(self, handle: int, zero: int, low: int, high: int, place: Any) -> int:  # noqa: N802
-        self.told.append((handle, zero, low, high, *_place(place)))
+        self.received.append((handle, zero, low, high, *_place(place)))
         return not self._error
 
     def last_error(self) -> int:
@@ -275,10 +277,10 @@ def test_a_lock_is_one_byte_that_no_content_reaches() -> None:
     unlock_byte(70, system)
     at = (0, 256)
     assert at == (LOCKED_BYTE & 0xFFFF_FFFF, LOCKED_BYTE >> 32)
-    assert system.told == [(70, 3, 0, 1, 0, *at), (70, 1, 0, 1, 0, *at), (70, 0, 1, 0, *at)]
+    assert system.received == [(70, 3, 0, 1, 0, *at), (70, 1, 0, 1, 0, *at), (70, 0, 1, 0, *at)]
 
 
-def test_a_byte_that_others_have_locked_is_told_from_a_lock_that_fails() -> None:
+def test_a_byte_that_others_have_locked_is_distinguished_from_a_lock_that_fails() -> None:
     assert not lock_byte(70, False, Locks(error=33))
     with pytest.raises(OSError, match=r"cannot be locked \(error 6\)"):
         lock_byte(70, False, Locks(error=6))

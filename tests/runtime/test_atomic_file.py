@@ -80,29 +80,31 @@ def test_a_shared_file_that_others_may_write_is_refused(tmp_path: Path, mode: in
         assert "delete it" in str(caught.value)
 
 
-def test_a_folder_of_ours_is_made_for_its_owner_alone_with_its_parents(tmp_path: Path) -> None:
-    folder = tmp_path / "a" / "b"
+def test_a_directory_of_ours_is_made_for_its_owner_alone_with_its_parents(tmp_path: Path) -> None:
+    directory = tmp_path / "a" / "b"
     before = os.umask(0)
     try:
-        own_directory(folder)
+        own_directory(directory)
     finally:
         os.umask(before)
-    assert [each.stat().st_mode & 0o777 for each in (folder, folder.parent)] == [0o700, 0o700]
-    own_directory(folder)
+    assert [each.stat().st_mode & 0o777 for each in (directory, directory.parent)] == [0o700, 0o700]
+    own_directory(directory)
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
-def test_a_folder_of_ours_that_others_may_write_cannot_be_used(tmp_path: Path, mode: int) -> None:
-    folder = tmp_path / "a"
-    folder.mkdir()
-    folder.chmod(0o755)
-    own_directory(folder)
-    folder.chmod(mode)
+def test_a_directory_of_ours_that_others_may_write_cannot_be_used(
+    tmp_path: Path, mode: int
+) -> None:
+    directory = tmp_path / "a"
+    directory.mkdir()
+    directory.chmod(0o755)
+    own_directory(directory)
+    directory.chmod(mode)
     with pytest.raises(ConfigError, match="chmod go-w"):
-        own_directory(folder)
+        own_directory(directory)
 
 
-def test_a_folder_of_ours_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_directory_of_ours_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("")
     with pytest.raises(
         ConfigError, match=r"the directory .*/a/b cannot be used: it cannot be made"
@@ -128,12 +130,16 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_and_nothing_else(tmp_p
     file = own(tmp_path / "f")
     file.replace("text")
     left = [tmp_path / ".f.0123456789abcdef", tmp_path / ".f.fedcba9876543210"]
-    kept = [tmp_path / ".f.bak", tmp_path / ".g.0123456789abcdef", tmp_path / "f.0123456789abcdef"]
-    for path in (*left, *kept):
+    stored = [
+        tmp_path / ".f.bak",
+        tmp_path / ".g.0123456789abcdef",
+        tmp_path / "f.0123456789abcdef",
+    ]
+    for path in (*left, *stored):
         path.write_text("secret")
     with file.locked():
         file.replace("more")
-    assert sorted(tmp_path.iterdir()) == sorted([file.path, *kept])
+    assert sorted(tmp_path.iterdir()) == sorted([file.path, *stored])
 
 
 def test_a_link_to_a_file_is_written_in_turn_with_those_who_know_its_place(tmp_path: Path) -> None:
@@ -147,7 +153,7 @@ def test_a_link_to_a_file_is_written_in_turn_with_those_who_know_its_place(tmp_p
     os.close(held)
 
 
-def test_a_lock_that_somebody_keeps_does_not_stop_a_reader(tmp_path: Path) -> None:
+def test_a_lock_that_is_held_does_not_stop_a_reader(tmp_path: Path) -> None:
     file = own(tmp_path / "f")
     file.replace("text")
     held = [os.open(path, os.O_RDONLY) for path in (tmp_path, file.path)]

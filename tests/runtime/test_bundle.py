@@ -62,8 +62,8 @@ def test_the_hook_lists_every_module_that_is_loaded_by_name(
     for name in ("PyInstaller", "PyInstaller.utils"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     monkeypatch.setitem(sys.modules, hooks.__name__, hooks)
-    (folder,) = bundle.get_hook_dirs()
-    hook = runpy.run_path(str(Path(folder, "hook-mcp_client.py")))
+    (directory,) = bundle.get_hook_dirs()
+    hook = runpy.run_path(str(Path(directory, "hook-mcp_client.py")))
     homes = {home for _, home in public_names().values()}
     assert homes - {*hook["hiddenimports"]} == set()
     assert hook["datas"] == ["mcp_client"]

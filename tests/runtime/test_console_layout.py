@@ -1,4 +1,4 @@
-"""How a JSON value is laid out, and what says that some of it is left out."""
+"""How a JSON value is laid out, and how the output marks that some of it is left out."""
 
 from __future__ import annotations
 

@@ -223,27 +223,29 @@ print(json.dumps(outcomes))
 
 @pytest.mark.one_backend
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_where_no_thread_can_be_started_one_error_says_so_and_nothing_is_sent(backend: str) -> None:
+def test_where_no_thread_can_be_started_one_error_names_the_cause_and_nothing_is_sent(
+    backend: str,
+) -> None:
     words = [sys.executable, "-W", "error::ResourceWarning", "-c", WITHOUT_THREADS, backend]
     done = subprocess.run(words, capture_output=True, text=True, timeout=BOUND, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     outcomes = json.loads(done.stdout)
     assert outcomes.pop("nothing that needs a thread") == [[], "called", True]
-    kinds, said, sent = outcomes.pop("a plain hook")
+    kinds, reported, sent = outcomes.pop("a plain hook")
     assert kinds[0] == "CallDenied"
-    assert "(cannot start a thread: can't start new thread. Raise the limit" in said
+    assert "(cannot start a thread: can't start new thread. Raise the limit" in reported
     assert not sent
     assert len(outcomes) == 8
-    for name, (kinds, said, sent) in outcomes.items():
-        assert "ConnectError" in kinds, (name, said)
-        assert "cannot start a thread: can't start new thread. Raise the limit" in said, name
+    for name, (kinds, reported, sent) in outcomes.items():
+        assert "ConnectError" in kinds, (name, reported)
+        assert "cannot start a thread: can't start new thread. Raise the limit" in reported, name
         assert not sent, name
     assert "Exception ignored" not in done.stderr
 
 
 def test_threads_are_started_in_one_file() -> None:
     # ``confined_group`` and others make locks and events; the worker of validation and the timer
-    # of the command line run in processes of their own, where there is nobody to be told.
+    # of the command line run in processes of their own, where there is no one to notify.
     elsewhere = {"validation/engine.py", "cli/signals.py"}
     package = ROOT / "mcp_client"
     found = {

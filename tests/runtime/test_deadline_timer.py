@@ -107,8 +107,8 @@ class Servers:
         if held:
             self.waiting.release()
             self.release.wait(BOUND)
-        answer = {"jsonrpc": "2.0", "id": message["id"], "result": RESULTS[message["method"]]}
-        return json.dumps(answer).encode(), held
+        reply = {"jsonrpc": "2.0", "id": message["id"], "result": RESULTS[message["method"]]}
+        return json.dumps(reply).encode(), held
 
     def talk(self, line: socket.socket) -> None:
         """One server over stdio, behind ``RELAY``."""
@@ -120,8 +120,8 @@ class Servers:
                         self.written.release()
                     late = False
                 elif "id" in (message := json.loads(text)):
-                    answer, late = self.response(message)
-                    line.sendall(answer + b"\n")
+                    response, late = self.response(message)
+                    line.sendall(response + b"\n")
         if late:  # the host had ended it, and started another: it was mute for too long
             self.written.release()
 
@@ -146,9 +146,9 @@ class Servers:
 
 
 class Handler(BaseHTTPRequestHandler):
-    def __init__(self, servers: Servers, *given: Any) -> None:
+    def __init__(self, servers: Servers, *arguments: Any) -> None:
         self.servers = servers
-        super().__init__(*given)
+        super().__init__(*arguments)
 
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -159,10 +159,10 @@ class Handler(BaseHTTPRequestHandler):
         streams = self.path == "/stream"
         if streams:
             self._begin("text/event-stream")
-        answer, held = self.servers.response(message)
+        response, held = self.servers.response(message)
         if not streams:
             self._begin("application/json")
-        self.wfile.write(b"data: " + answer + b"\n\n" if streams else answer)
+        self.wfile.write(b"data: " + response + b"\n\n" if streams else response)
         if held:
             self.servers.written.release()
 
@@ -209,12 +209,12 @@ def test_what_arrived_while_the_host_was_stopped_is_read_before_a_timeout(
                 assert servers.written.acquire(timeout=BOUND)
             time.sleep(max(0.0, began + SECONDS[held] + 1 - time.monotonic()))
             host.send_signal(signal.SIGCONT)
-            said, _ = host.communicate(timeout=BOUND)
+            output, _ = host.communicate(timeout=BOUND)
         finally:
             host.kill()
             host.wait()
     every = sorted(f"{kind} {revision} done" for kind in SERVERS for revision in REVISIONS)
-    assert sorted(said.decode().splitlines()) == every
+    assert sorted(output.decode().splitlines()) == every
 
 
 def _wait_until_asleep(pid: int) -> None:

@@ -15,7 +15,7 @@ from mcp_client.runtime.limits import Limits, Timeouts
 
 TESTS = Path(__file__).parents[1]
 PAGE = limits.__doc__ or ""
-SHOWN_BY = {
+TESTED_BY = {
     "Timeouts.connect": "hostile/test_negotiation.py::test_a_server_that_answers_nothing_ends_with_the_connect_clock",
     "Timeouts.idle": "hostile/test_http.py::test_comments_without_end_are_stopped_by_the_clock",
     "Timeouts.total": "connection/test_deadlines.py::test_silence_ends_a_request_and_progress_extends_it_for_a_bounded_time",
@@ -84,9 +84,9 @@ def test_each_limit_has_a_test_and_each_limit_without_a_field_is_in_the_docstrin
     of_fields = {
         f"{kind.__name__}.{one.name}" for kind in (Limits, Timeouts) for one in fields(kind)
     }
-    assert of_fields <= {*SHOWN_BY}
+    assert of_fields <= {*TESTED_BY}
     listed = {line[4:].partition("  ")[0] for line in PAGE.splitlines() if line[:4] == "    "}
-    assert {*SHOWN_BY} - of_fields == listed
+    assert {*TESTED_BY} - of_fields == listed
 
 
 def test_a_stdio_server_is_called_unconfined_only_without_a_sandbox() -> None:
@@ -96,6 +96,6 @@ def test_a_stdio_server_is_called_unconfined_only_without_a_sandbox() -> None:
 
 @pytest.mark.slow
 def test_the_test_of_each_limit_exists() -> None:
-    named = [shown.split("::") for shown in SHOWN_BY.values()]
+    named = [displayed.split("::") for displayed in TESTED_BY.values()]
     missing = [f"{path}::{name}" for path, name in named if name not in _tests_of(path)]
     assert not missing, missing

@@ -101,7 +101,7 @@ async def test_a_lock_given_to_a_task_that_is_cancelled_goes_to_the_next(given_f
             assert taken[-1] == "next"
 
 
-def test_a_task_of_asyncio_that_is_cancelled_as_it_gets_a_lock_gives_it_back() -> None:
+def test_a_task_of_asyncio_that_is_cancelled_as_it_gets_a_lock_releases_it() -> None:
     async def main() -> None:
         lock = LoopLock()
         await lock.__aenter__()

@@ -1,4 +1,4 @@
-"""``help()`` of what is public says something about every field, in the words of this package."""
+"""``help()`` of what is public describes every field, in the words of this package."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ class TestHelp:
     @pytest.mark.parametrize("name", sorted(classes()))
     def test_has_a_text_for_each_field_and_none_of_pythons(self, name: str) -> None:
         cls = classes()[name]
-        shown = help_of(cls)
-        assert [words for words in OF_PYTHON if words in shown] == []
+        displayed = help_of(cls)
+        assert [words for words in OF_PYTHON if words in displayed] == []
         if dataclasses.is_dataclass(cls):
             assert fields_without_a_text(cls) == set()
 
     @pytest.mark.parametrize("cls", [PendingApproval, ServerConfig, ToolResult, ToolCall])
     def test_shows_the_text_below_a_field(self, cls: Any) -> None:
-        shown = help_of(cls)
+        displayed = help_of(cls)
         first = dataclasses.fields(cls)[0].name
-        assert vars(cls)["__slots__"][first] in " ".join(shown.replace("|", " ").split())
+        assert vars(cls)["__slots__"][first] in " ".join(displayed.replace("|", " ").split())
 
 
 @pytest.mark.one_backend

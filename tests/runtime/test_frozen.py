@@ -27,7 +27,7 @@ CALL = {"id": "1", "server": "memory", "tool": TOOL, "arguments_json": '{"a":1}'
 class Every:
     """Every kind of field there is."""
 
-    given: Any
+    passed: Any
     default: int = 7
     made: list[Any] = field(default_factory=list)
     own: Any = field(default=None, init=False)
@@ -37,8 +37,8 @@ class Every:
 @pytest.mark.parametrize(
     ("kind", "make", "arguments"),
     [
-        (Every, maker_of(Every), {"given": 1}),
-        (Every, maker_of(Every), {"given": 1, "default": 2, "made": [3]}),
+        (Every, maker_of(Every), {"passed": 1}),
+        (Every, maker_of(Every), {"passed": 1, "default": 2, "made": [3]}),
         (TextContent, maker_of(TextContent), {"text": "a", "raw": {}}),
         (Tool, new_tool, {"name": "a", "server": "s", "trusted": True, "_definition": {}}),
         (ToolCall, new_call, {**CALL, "hints": TOOL.hints, "findings": (), "generation": 1}),
@@ -72,7 +72,7 @@ def test_two_objects_share_no_default() -> None:
     assert make(1).own_made is not make(1).own_made
 
 
-@pytest.mark.parametrize("arguments", [{}, {"given": 1, "own": 2}, {"given": 1, "other": 2}])
+@pytest.mark.parametrize("arguments", [{}, {"passed": 1, "own": 2}, {"passed": 1, "other": 2}])
 def test_a_missing_or_unknown_argument_is_refused(arguments: dict[str, Any]) -> None:
     make: Any = maker_of(Every)
     with pytest.raises(TypeError):
@@ -82,7 +82,7 @@ def test_a_missing_or_unknown_argument_is_refused(arguments: dict[str, Any]) -> 
 class Plain:
     """A class with fields of every kind, before a decorator makes a dataclass of it."""
 
-    given: Any
+    passed: Any
     hidden: Any = field(default=1, repr=False)
     beside: Any = field(default=2, compare=False)
     unhashed: Any = field(default_factory=list, hash=False)
@@ -91,7 +91,7 @@ class Plain:
     kind: ClassVar[str] = "plain"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "derived", ("derived from", self.given))
+        object.__setattr__(self, "derived", ("derived from", self.passed))
 
 
 class Bare:
@@ -170,7 +170,7 @@ def test_a_frozen_dataclass_does_what_the_standard_one_does(
         lambda it: it == type(it)(*arguments, **named),
         lambda it: it == 1,
         lambda it: it != object(),
-        lambda it: it.given,
+        lambda it: it.passed,
         lambda it: it.__dict__,
     ]
     for way in ways:

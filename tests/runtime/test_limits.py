@@ -71,7 +71,7 @@ def test_what_is_left_of_the_time_names_what_was_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "displayed"),
     [
         (0.5, "0.5 s"),
         (600, "600 s"),
@@ -82,8 +82,8 @@ def test_what_is_left_of_the_time_names_what_was_allowed() -> None:
         (math.inf, "inf s"),
     ],
 )
-def test_times_are_rounded_for_people(seconds: float, shown: str) -> None:
-    assert seconds_text(seconds) == shown
+def test_times_are_rounded_for_people(seconds: float, displayed: str) -> None:
+    assert seconds_text(seconds) == displayed
 
 
 @pytest.mark.parametrize("odd", [0, -2, True, "9", math.nan, [1]])

@@ -1,4 +1,4 @@
-"""The time of a connection stands still while a person is asked."""
+"""The time of a connection stops while a person is asked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Loop:
         return self.time
 
 
-def test_it_goes_with_the_loop_until_somebody_is_asked() -> None:
+def test_it_goes_with_the_loop_until_a_person_is_asked() -> None:
     watch = PausableClock(loop := Loop())
     loop.time = 130.0
     assert watch.now() == 130.0

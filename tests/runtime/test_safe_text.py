@@ -14,7 +14,7 @@ from mcp_client.runtime.safe_text import invisible
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "displayed"),
     [
         ("plain text, with: everything!", "plain text, with: everything!"),
         ("Grüße, 東京, Ελλάδα, e\u0301, 👍", "Grüße, 東京, Ελλάδα, e\u0301, 👍"),
@@ -50,8 +50,8 @@ from mcp_client.runtime.safe_text import invisible
         ("a\tb", "a\\u{9}b"),
     ],
 )
-def test_what_is_not_plainly_seen_is_spelled_out(text: str, shown: str) -> None:
-    assert safe_text(text) == shown
+def test_what_is_not_plainly_seen_is_spelled_out(text: str, displayed: str) -> None:
+    assert safe_text(text) == displayed
 
 
 EMOJI = [
@@ -75,7 +75,7 @@ def test_what_chooses_or_joins_an_emoji_is_part_of_it(emoji: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "displayed"),
     [
         ("\u0301a", "\\u{301}a"),
         ("a\n\u0301", "a\n\\u{301}"),
@@ -87,8 +87,8 @@ def test_what_chooses_or_joins_an_emoji_is_part_of_it(emoji: str) -> None:
         ("\u0928\u093f\u092e", "\u0928\u093f\u092e"),
     ],
 )
-def test_marks_stand_on_a_letter_and_not_many_on_one(text: str, shown: str) -> None:
-    assert safe_text(text, lines=True) == shown
+def test_marks_are_on_a_letter_and_not_many_on_one(text: str, displayed: str) -> None:
+    assert safe_text(text, lines=True) == displayed
 
 
 def test_lines_keeps_line_feeds_and_nothing_else() -> None:
@@ -96,10 +96,10 @@ def test_lines_keeps_line_feeds_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(("length", "left"), [(9, 0), (10, 0), (11, 1), (5_000, 4_990)])
-def test_a_long_text_says_how_much_was_left_out(length: int, left: int) -> None:
-    shown = safe_text("x" * length, 10)
+def test_a_long_text_states_how_much_was_left_out(length: int, left: int) -> None:
+    displayed = safe_text("x" * length, 10)
     more = f"… ({left} more characters)" if left else ""
-    assert shown == "x" * min(length, 10) + more
+    assert displayed == "x" * min(length, 10) + more
 
 
 def test_the_limit_counts_characters_of_the_text_and_not_of_its_spelling() -> None:
@@ -107,19 +107,19 @@ def test_the_limit_counts_characters_of_the_text_and_not_of_its_spelling() -> No
 
 
 @pytest.mark.parametrize("value", [None, 7, ["\x1b"], {"a": 1}])
-def test_what_is_no_text_is_shown_as_text(value: object) -> None:
+def test_what_is_not_text_is_shown_as_text(value: object) -> None:
     assert safe_text(value) == str(value)
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=())), st.booleans())
 def test_no_text_comes_out_with_a_character_that_acts_or_hides(text: str, lines: bool) -> None:
-    shown = safe_text(text, 50, lines=lines)
-    for char in shown:
+    displayed = safe_text(text, 50, lines=lines)
+    for char in displayed:
         assert unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"} or (
             lines and char in "\n\t"
         )
         assert not 0xE0000 <= ord(char) <= 0xE0FFF
-    shown.encode()
+    displayed.encode()
 
 
 @pytest.mark.parametrize(
@@ -132,5 +132,5 @@ def test_no_text_comes_out_with_a_character_that_acts_or_hides(text: str, lines:
     ],
     ids=ascii,
 )
-def test_the_characters_that_nobody_sees_are_found_each_once(text: str, found: str) -> None:
+def test_the_characters_that_no_one_sees_are_found_each_once(text: str, found: str) -> None:
     assert invisible(text) == found

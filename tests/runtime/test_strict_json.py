@@ -24,7 +24,7 @@ values = st.recursive(
 
 @pytest.mark.slow
 @given(values, st.booleans())
-def test_what_json_says_is_read(value: Any, ascii: bool) -> None:
+def test_valid_json_is_parsed(value: Any, ascii: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii)
     assert read_json(text) == value
     if not any("\ud800" <= char <= "\udfff" for char in text):

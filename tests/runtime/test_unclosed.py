@@ -1,4 +1,4 @@
-"""A session that is still open when its event loop ends: what is left of it, and what says so."""
+"""A session that is still open when its event loop ends: what is left, and the warning."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def test_its_descriptors_are_closed_and_a_warning_names_it(backend: str) -> None
         pids = [anyio.run(leave_open, backend=backend) for _ in range(3)]
         gc.collect()
         assert len(os.listdir("/proc/self/fd")) <= before
-    said = [str(one.message) for one in caught if one.category is ResourceWarning]
-    assert said == 3 * [said[0]]
-    assert "session 'weather' was still open when its event loop ended" in said[0]
+    reported = [str(one.message) for one in caught if one.category is ResourceWarning]
+    assert reported == 3 * [reported[0]]
+    assert "session 'weather' was still open when its event loop ended" in reported[0]
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

@@ -22,8 +22,8 @@ from tests.sandbox.world import World
 
 SETTINGS: dict[str, Callable[[World], dict[str, Any]]] = {
     "default": lambda world: {},
-    "read": lambda world: {"read": [world.told["readable"], world.told["replaced"]]},
-    "write": lambda world: {"write": [world.told["writable"], world.told["replaced"]]},
+    "read": lambda world: {"read": [world.facts["readable"], world.facts["replaced"]]},
+    "write": lambda world: {"write": [world.facts["writable"], world.facts["replaced"]]},
     "loopback": lambda world: {"network": "loopback"},
     "all": lambda world: {"network": "all"},
 }
@@ -51,7 +51,7 @@ class Report:
     language: str
     problem: str | None = None
     """Why the server was not opened."""
-    said: str = ""
+    sentences: str = ""
     """The sentences of ``session.sandbox``."""
     outcomes: dict[str, str] = dataclasses.field(default_factory=dict)
     """By probe: "held ...", "open ..." or "vanished"."""
@@ -91,39 +91,39 @@ async def _try_all(trial: Trial, world: World, report: Report) -> None:
     server = StdioServer(command, [*before, str(world.top / "program" / script)], **options)
     async with connect(server, approval=allow_all, name="probes") as session:
         if session.sandbox is not None:
-            report.said = "; ".join(session.sandbox.sentences)
+            report.sentences = "; ".join(session.sandbox.sentences)
         world.replace_folder()
         files = world.snapshot()
         for name in trial.probes:
-            said = await _said(name, session, world)
+            reported = await _reply(name, session, world)
             earlier, files = files, world.snapshot()
-            report.outcomes[name] = _outcome(name, said, files != earlier, world)
+            report.outcomes[name] = _outcome(name, reported, files != earlier, world)
 
 
-async def _said(name: str, session: Session, world: World) -> dict[str, Any]:
+async def _reply(name: str, session: Session, world: World) -> dict[str, Any]:
     world.send()
     knocking = world.knocking() if name == "be_reached_by_tcp" else contextlib.nullcontext()
     with knocking:
-        result = await session.call_tool("probe", {"name": name, "world": world.told})
+        result = await session.call_tool("probe", {"name": name, "world": world.facts})
     return dict(json.loads(result.text))
 
 
-def _outcome(name: str, said: dict[str, Any], changed: bool, world: World) -> str:
-    kind = said["kind"]
-    if "broken" in said:
-        return f"broken {said['broken']}"
+def _outcome(name: str, reported: dict[str, Any], changed: bool, world: World) -> str:
+    kind = reported["kind"]
+    if "broken" in reported:
+        return f"broken {reported['broken']}"
     if kind == "write":
         if changed:
             return "open"
-        if name == "create_by_folder_that_became_a_link" and "got" in said:
+        if name == "create_by_folder_that_became_a_link" and "got" in reported:
             assert (world.top / "replaced-before" / "by-link").exists()
             return "held it went into the folder that was granted"
-        return "vanished" if "got" in said else f"held {said['refused']}"
-    if "refused" in said:
-        return f"held {said['refused']}"
-    if kind == "read" and world.secret not in said["got"]:
+        return "vanished" if "got" in reported else f"held {reported['refused']}"
+    if "refused" in reported:
+        return f"held {reported['refused']}"
+    if kind == "read" and world.secret not in reported["got"]:
         return "held nothing of it"
-    return f"open {said['got'][:80] if kind != 'read' else ''}".strip()
+    return f"open {reported['got'][:80] if kind != 'read' else ''}".strip()
 
 
 async def main() -> None:

@@ -26,7 +26,7 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] = ENV,
 ) -> tuple[int | None, str, str]:
-    """The exit code, as a session says it, and what was written to both streams."""
+    """The exit code, as a session reports it, and what was written to both streams."""
     place = None if cwd is None else str(cwd)
     launch, _ = confine(sandbox, Grants.of(sandbox, argv, env, place), argv, env, place)
     group = ConfinedGroup(launch)

@@ -36,20 +36,20 @@ _NEEDED = ("mcp_client", "anyio", "idna", "sniffio", "typing_extensions")
 """What a client over stdio is made of."""
 
 HELD, GRANTED, EITHER, UNTRIED = "-", "+", ".", "0"
-OPEN, VANISHED, BROKEN, SAID = "!", "v", "x", "~"
+OPEN, VANISHED, BROKEN, REPORTED = "!", "v", "x", "~"
 LEGEND = {
     HELD: "refused",
     GRANTED: "possible, as was asked for",
     EITHER: "no matter",
     UNTRIED: "not possible without a sandbox either",
-    SAID: "possible, and session.sandbox says so",
+    REPORTED: "possible, and session.sandbox says so",
     OPEN: "POSSIBLE, THOUGH IT SHOULD NOT BE",
     VANISHED: "A WRITE THAT SUCCEEDED AND CHANGED NOTHING",
     BROKEN: "NOT POSSIBLE, THOUGH IT SHOULD BE",
 }
 FAULTS = (OPEN, VANISHED, BROKEN)
 SENTENCES = dict.fromkeys(("stat_of_home", "link_in_home", "work_in_home"), "can tell of any path")
-"""What a sandbox may not hold if it says so: a part of the sentence for each probe."""
+"""What a sandbox may fail to enforce if it reports it: a part of the sentence for each probe."""
 
 ENGINES = ("bubblewrap",)
 """Beside "none"."""
@@ -59,7 +59,7 @@ class About(NamedTuple):
     """A probe: see ``inside/probing/catalogue.py``."""
 
     kind: str
-    given: Sequence[str]
+    settings: Sequence[str]
     either: Sequence[str]
     who: str
 
@@ -69,17 +69,17 @@ class About(NamedTuple):
 
     def verdict(self, name: str, report: Report) -> str:
         setting, outcome = report.setting, report.outcomes[name]
-        if outcome.startswith("broken") or (outcome == "held not here" and self.given):
+        if outcome.startswith("broken") or (outcome == "held not here" and self.settings):
             return BROKEN if outcome.startswith("broken") else UNTRIED
         succeeded = outcome.startswith("open")
-        if setting in self.given:
+        if setting in self.settings:
             return GRANTED if succeeded else BROKEN
         if setting in self.either:
             return EITHER
         if outcome == "vanished":
             return VANISHED
-        if succeeded and name in SENTENCES and SENTENCES[name] in report.said:
-            return SAID
+        if succeeded and name in SENTENCES and SENTENCES[name] in report.sentences:
+            return REPORTED
         return OPEN if succeeded else HELD
 
 
@@ -122,15 +122,15 @@ def command_of(language: str, user: str) -> str | None:
 def _as_user(user: str) -> dict[str, Any]:
     if user == "root" or os.getuid() != 0:
         return {}
-    nobody = pwd.getpwnam("nobody")
-    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+    no_one = pwd.getpwnam("nobody")
+    return {"user": no_one.pw_uid, "group": no_one.pw_gid, "extra_groups": []}
 
 
 @contextmanager
 def _for_everyone() -> Iterator[tuple[Path, Path]]:
     """A copy of what the client is made of, and a setuid program, for a user with few rights."""
-    with tempfile.TemporaryDirectory(prefix="sandbox-", dir="/var/tmp") as folder:
-        top = Path(folder)
+    with tempfile.TemporaryDirectory(prefix="sandbox-", dir="/var/tmp") as directory:
+        top = Path(directory)
         top.chmod(0o755)
         for name in _NEEDED:
             found = importlib.util.find_spec(name)
@@ -142,7 +142,7 @@ def _for_everyone() -> Iterator[tuple[Path, Path]]:
             else:
                 shutil.copy(found.origin, top)
         shutil.copytree(Path(__file__).parent, top / "tests" / "sandbox")
-        subprocess.run(["chmod", "-R", "a+rX", folder], check=True)
+        subprocess.run(["chmod", "-R", "a+rX", directory], check=True)
         setuid = top / "setuid-id"
         shutil.copy("/usr/bin/id", setuid)
         setuid.chmod(0o4755)

@@ -65,7 +65,7 @@ def test_what_is_written_where_it_is_granted_stays(place: Path) -> None:
     assert sorted(os.listdir(place / "write")) == ["moved"]
 
 
-def test_a_folder_in_a_folder_that_can_be_written_can_be_kept_from_it(place: Path) -> None:
+def test_a_directory_in_a_writable_directory_can_be_excluded_from_it(place: Path) -> None:
     (place / "write" / "kept").mkdir()
     sandbox = granting(read=(place / "write" / "kept",), write=(place / "write",))
     code, *_ = shell(sandbox, f"cd {place}/write; echo x > new && echo x > kept/new")
@@ -75,7 +75,7 @@ def test_a_folder_in_a_folder_that_can_be_written_can_be_kept_from_it(place: Pat
     assert output == "other\nread\nwrite\n"
 
 
-def test_home_and_temporary_folder_are_the_servers_own(place: Path) -> None:
+def test_home_and_temporary_directory_are_the_servers_own(place: Path) -> None:
     script = 'echo x > "$TMPDIR/x" && cat "$HOME/x"; echo $HOME'
     _, output, _ = run(HELD, ["/bin/sh", "-c", script], env={**ENV, "HOME": str(place)})
     text, home = output.splitlines()
@@ -95,7 +95,7 @@ def test_links_lead_nowhere_that_is_not_granted(place: Path) -> None:
     assert errors.count("No such file") == 2
 
 
-def test_a_folder_granted_by_a_link_is_found_by_either_name(place: Path) -> None:
+def test_a_directory_granted_by_a_link_is_found_by_either_name(place: Path) -> None:
     (place / "link").symlink_to("read")
     sandbox = granting(read=(place / "link",))
     _, output, _ = shell(sandbox, f"cat {place}/link/file {place}/read/file")
@@ -103,7 +103,7 @@ def test_a_folder_granted_by_a_link_is_found_by_either_name(place: Path) -> None
 
 
 @pytest.mark.parametrize("how", ["link", "parent", "gone"])
-def test_a_granted_folder_that_leads_elsewhere_now_gives_nothing(place: Path, how: str) -> None:
+def test_a_granted_directory_that_leads_elsewhere_now_gives_nothing(place: Path, how: str) -> None:
     (place / "a" / "b").mkdir(parents=True)
     sandbox = granting(read=(place / "a" / "b",))
     os.rename(place / "a", place / "c")
@@ -119,7 +119,7 @@ def test_a_granted_folder_that_leads_elsewhere_now_gives_nothing(place: Path, ho
         shell(sandbox, f"cat {place}/a/b/file")
 
 
-def test_a_folder_that_becomes_a_link_in_the_last_moment_is_no_mount(place: Path) -> None:
+def test_a_directory_that_becomes_a_link_in_the_last_moment_is_not_a_mount(place: Path) -> None:
     os.rename(place / "read", place / "gone")
     (place / "read").symlink_to("other")
     with pytest.raises(ConnectError, match="now leads to another place"):
@@ -187,7 +187,7 @@ def test_what_runs_inside_is_asked_to_end_and_has_the_time_to() -> None:
     assert popen.returncode == 4
 
 
-def test_a_process_that_nobody_reaps_is_no_process_of_the_group() -> None:
+def test_a_process_that_no_one_reaps_is_not_a_process_of_the_group() -> None:
     group = ConfinedGroup(Launch(["/bin/true"], {}, "/", (), None))
     with group.start([], {}, None, None) as popen:
         os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
@@ -203,7 +203,7 @@ def test_inherited_descriptors_are_closed(tmp_path: Path) -> None:
     assert output.split() == ["0", "1", "2", "3"]  # and the directory itself
 
 
-def test_it_runs_in_its_folder_even_where_that_cannot_be_read(place: Path) -> None:
+def test_it_runs_in_its_directory_even_where_that_cannot_be_read(place: Path) -> None:
     _, output, _ = shell(HELD, "pwd; ls; cat file", cwd=place / "other")
     assert output == f"{place}/other\n"
 
@@ -234,7 +234,7 @@ def connects(sandbox: Sandbox, kind: str, address: object) -> bool:
     return output == "connected\n"
 
 
-def test_the_network_is_as_said(listener: int) -> None:
+def test_the_network_is_as_stated(listener: int) -> None:
     assert not connects(HELD, "tcp", listener)
     assert not connects(Sandbox(network="loopback"), "tcp", listener)
     assert connects(Sandbox(network="all"), "tcp", listener)
@@ -243,7 +243,7 @@ def test_the_network_is_as_said(listener: int) -> None:
 @pytest.mark.parametrize(
     ("network", "names"), [("none", ""), ("loopback", "hosts"), ("all", "hosts resolv.conf")]
 )
-def test_how_names_are_looked_up_is_told_with_a_network_alone(network: str, names: str) -> None:
+def test_how_names_are_looked_up_is_reported_with_a_network_alone(network: str, names: str) -> None:
     sandbox = Sandbox(network=network)  # type: ignore[arg-type]
     _, output, _ = shell(sandbox, "cd /etc; ls hosts resolv.conf shadow ssl/private 2>/dev/null")
     assert output.split() == [name for name in names.split() if Path("/etc", name).exists()]
@@ -306,9 +306,9 @@ def test_a_program_on_the_path_of_the_server_is_not_taken_for_it(
 
 @pytest.mark.needs("root")
 def test_an_ordinary_user_gets_the_same(place: Path) -> None:
-    for folder in (place, *place.parents):
-        if folder.owner() == "root" and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o055)
+    for directory in (place, *place.parents):
+        if directory.owner() == "root" and directory != Path("/"):
+            directory.chmod(directory.stat().st_mode | 0o055)
     os.chmod(place / "write", 0o777)
     read, write = os.pipe()
     child = os.fork()
@@ -325,10 +325,10 @@ def test_an_ordinary_user_gets_the_same(place: Path) -> None:
         os._exit(0)
     os.close(write)
     with open(read) as file:
-        said = file.read()
+        reported = file.read()
     os.waitpid(child, 0)
-    assert "65534\\nreadwrite'" in said, said
-    assert "cannot create new" in said
+    assert "65534\\nreadwrite'" in reported, reported
+    assert "cannot create new" in reported
     assert (place / "write" / "new").exists()
 
 

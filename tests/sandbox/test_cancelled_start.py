@@ -37,8 +37,8 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[Launch]:
 
 
 def nothing_is_left(launch: Launch) -> bool:
-    folder = launch.directory or ""
-    return not os.path.exists(folder) and not any(map(_is_open, launch.pass_fds))
+    directory = launch.directory or ""
+    return not os.path.exists(directory) and not any(map(_is_open, launch.pass_fds))
 
 
 def _is_open(fd: int) -> bool:

@@ -36,7 +36,7 @@ def probes(**grants: Any) -> Any:
     return connect(server, approval=allow_all, name="probes")
 
 
-async def said(session: Session, probe: str, **world: Any) -> dict[str, Any]:
+async def reported(session: Session, probe: str, **world: Any) -> dict[str, Any]:
     result = await session.call_tool("probe", {"name": probe, "world": world})
     return dict(json.loads(result.text))
 
@@ -44,11 +44,11 @@ async def said(session: Session, probe: str, **world: Any) -> dict[str, Any]:
 # ------------------------------------------------------------------------- opening
 
 
-async def _logged_by_the_loader(folder: Path, sandbox: Sandbox | None) -> list[str]:
-    env = {"LD_DEBUG": "statistics", "LD_DEBUG_OUTPUT": str(folder / "log")}
+async def _logged_by_the_loader(directory: Path, sandbox: Sandbox | None) -> list[str]:
+    env = {"LD_DEBUG": "statistics", "LD_DEBUG_OUTPUT": str(directory / "log")}
     async with connect(scripted(env=env, sandbox=sandbox), approval=allow_all) as session:
         await session.call_tool("echo")
-    return [path.name for path in folder.iterdir()]
+    return [path.name for path in directory.iterdir()]
 
 
 async def test_a_variable_for_the_loader_has_no_effect_outside(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ async def test_a_variable_for_the_loader_has_no_effect_outside(tmp_path: Path) -
     assert not await _logged_by_the_loader(tmp_path, Sandbox())
 
 
-async def test_the_value_of_a_variable_stands_in_no_command_line() -> None:
+async def test_the_value_of_a_variable_is_in_no_command_line() -> None:
     env = {"API_KEY": "hunter2-hunter2"}
     async with connect(scripted(env=env, sandbox=Sandbox()), approval=allow_all) as s:
         seen = json.loads((await s.call_tool("environment")).text)
@@ -72,11 +72,11 @@ async def test_the_value_of_a_variable_stands_in_no_command_line() -> None:
 
 
 @contextlib.contextmanager
-def swapping(folder: Path, link: Path) -> Iterator[None]:
+def swapping(directory: Path, link: Path) -> Iterator[None]:
     """Each takes the place of the other, again and again."""
     over = threading.Event()
     libc = ctypes.CDLL(None)
-    exchange = (-100, os.fsencode(folder), -100, os.fsencode(link), 2)
+    exchange = (-100, os.fsencode(directory), -100, os.fsencode(link), 2)
 
     def swap() -> None:
         while not over.wait(0.0005):
@@ -92,49 +92,51 @@ def swapping(folder: Path, link: Path) -> Iterator[None]:
 
 
 @pytest.mark.slow
-async def test_a_folder_that_becomes_a_link_while_a_server_opens_gives_nothing(
+async def test_a_directory_that_becomes_a_link_while_a_server_opens_gives_nothing(
     tmp_path: Path,
 ) -> None:
-    folder, home, link = (tmp_path / name for name in ("granted", "home", "link"))
-    for path in (folder, home):
+    directory, home, link = (tmp_path / name for name in ("granted", "home", "link"))
+    for path in (directory, home):
         path.mkdir()
         (path / "notes.txt").write_text(path.name)
     link.symlink_to(home)
-    sandbox = Sandbox(read=[folder])
+    sandbox = Sandbox(read=[directory])
     server = StdioServer(sys.executable, [str(INSIDE / "server.py")], sandbox=sandbox)
-    with swapping(folder, link):
+    with swapping(directory, link):
         for _ in range(12):
             with contextlib.suppress(ConnectError):
                 async with connect(server, approval=allow_all) as session:
-                    for place in (folder, home):
+                    for place in (directory, home):
                         world = {"replaced": str(place)}
-                        answer = await said(session, "read_by_folder_that_became_a_link", **world)
-                        assert answer.get("got") in (None, "granted")
+                        response = await reported(
+                            session, "read_by_folder_that_became_a_link", **world
+                        )
+                        assert response.get("got") in (None, "granted")
 
 
 async def test_what_is_written_in_a_grant_below_tmp_is_there_afterwards(tmp_path: Path) -> None:
     async with probes(write=[tmp_path]) as session:
-        assert "got" in await said(session, "create_in_granted", writable=str(tmp_path))
+        assert "got" in await reported(session, "create_in_granted", writable=str(tmp_path))
     assert (tmp_path / "new").read_text() == "x"
 
 
-async def test_a_folder_to_read_within_one_to_write_is_not_written(tmp_path: Path) -> None:
+async def test_a_directory_to_read_within_one_to_write_is_not_written(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     server = probes(read=[inner], write=[tmp_path])
     async with server as session:
         world = {"readable": str(inner), "writable": str(tmp_path)}
-        assert "refused" in await said(session, "create_in_granted_for_reading", **world)
-        assert "got" in await said(session, "create_in_granted", **world)
+        assert "refused" in await reported(session, "create_in_granted_for_reading", **world)
+        assert "got" in await reported(session, "create_in_granted", **world)
 
 
-async def test_a_file_is_granted_without_its_folder(tmp_path: Path) -> None:
+async def test_a_file_is_granted_without_its_directory(tmp_path: Path) -> None:
     for name in ("secret.txt", "notes.txt"):
         (tmp_path / name).write_text(name)
     async with probes(read=[tmp_path / "secret.txt"]) as session:
-        granted = await said(session, "read_granted", readable=str(tmp_path))
+        granted = await reported(session, "read_granted", readable=str(tmp_path))
         assert granted["got"] == "secret.txt"
-        beside = await said(session, "read_home", home=str(tmp_path))
+        beside = await reported(session, "read_home", home=str(tmp_path))
         assert "refused" in beside
 
 
@@ -188,13 +190,13 @@ def test_links_that_lead_to_each_other_are_followed_to_an_end(tmp_path: Path) ->
     assert VisiblePaths().follow(f"{tmp_path}/a/c") == f"{tmp_path}/a/c"
 
 
-async def test_a_private_folder_is_gone_after_the_end(
+async def test_a_private_directory_is_gone_after_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     async with probes() as session:
-        assert "got" in await said(session, "temporary_files")
+        assert "got" in await reported(session, "temporary_files")
     with anyio.fail_after(60):
         while list(tmp_path.iterdir()):
             await anyio.sleep(0.01)

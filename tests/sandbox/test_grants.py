@@ -74,8 +74,8 @@ def work(tmp_path: Path) -> Path:
     return work
 
 
-def server_in(work: Path, **given: Any) -> StdioServer:
-    sandbox = Sandbox(**{"read": [work / "data"], **given})
+def server_in(work: Path, **options: Any) -> StdioServer:
+    sandbox = Sandbox(**{"read": [work / "data"], **options})
     command = str(work / ".venv" / "bin" / "python")
     return StdioServer(command, ["app/server.py"], cwd=str(work), sandbox=sandbox)
 
@@ -217,8 +217,8 @@ def test_a_found_path_that_is_swapped_for_a_link_before_it_is_mounted_is_refused
 ) -> None:
     of = Grants.of
 
-    def swapped(*given: Any) -> Grants:
-        found = of(*given)
+    def swapped(*arguments: Any) -> Grants:
+        found = of(*arguments)
         (work / "app").rename(work / "gone")
         (work / "app").symlink_to(tmp_path / "home" / ".ssh")
         return found
@@ -262,7 +262,7 @@ def test_what_begins_with_a_dot_beside_a_script_is_not_shown(work: Path) -> None
     )
     (work / "app" / "x.txt").write_text("shown")
     argv = [str(work / ".venv" / "bin" / "python"), "app/server.py"]
-    said = run(Sandbox(), argv, cwd=work)[1].split()
-    assert said == ["empty", "FileNotFoundError", "shown"]
+    reported = run(Sandbox(), argv, cwd=work)[1].split()
+    assert reported == ["empty", "FileNotFoundError", "shown"]
     named = Sandbox(read=[work / "app" / ".env"])
     assert run(named, argv, cwd=work)[1].split()[0] == "secret"

@@ -19,15 +19,15 @@ pytestmark = [
 ]
 
 
-def made(folder: Path, *names: str) -> Path:
-    """Files in ``folder``; those in ``bin`` can be run."""
+def made(directory: Path, *names: str) -> Path:
+    """Files in ``directory``; those in ``bin`` can be run."""
     for name in names:
-        path = folder / name
+        path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"\x7fELF" if path.parent.name == "bin" else b"")
         if path.parent.name == "bin":
             path.chmod(0o755)
-    return folder
+    return directory
 
 
 @pytest.fixture
@@ -44,29 +44,29 @@ def found(
     return program_of([str(word) for word in argv], env or {"PATH": "/usr/bin:/bin"}, str(cwd))
 
 
-def names(program: Program, folder: Path) -> set[str]:
-    """All that is granted in ``folder``, as it is called from there."""
+def names(program: Program, directory: Path) -> set[str]:
+    """All that is granted in ``directory``, as it is called from there."""
     every = (*program.paths, *program.scripts, *program.caches)
-    return {os.path.relpath(path, folder) for path in every if path.startswith(f"{folder}/")}
+    return {os.path.relpath(path, directory) for path in every if path.startswith(f"{directory}/")}
 
 
-def missing(program: Program, folder: Path) -> set[str]:
-    return {os.path.relpath(path, folder) for path in program.missing if str(folder) in path}
+def missing(program: Program, directory: Path) -> set[str]:
+    return {os.path.relpath(path, directory) for path in program.missing if str(directory) in path}
 
 
-def python(folder: Path) -> Path:
+def python(directory: Path) -> Path:
     """An interpreter with its library."""
-    made(folder, "bin/python3.12", "lib/python3.12/os.py")
-    return folder / "bin" / "python3.12"
+    made(directory, "bin/python3.12", "lib/python3.12/os.py")
+    return directory / "bin" / "python3.12"
 
 
-def environment(folder: Path, base: Path) -> Path:
+def environment(directory: Path, base: Path) -> Path:
     """A virtual environment; returns its interpreter."""
-    made(folder, "lib/python3.12/site-packages/x.py", "pyvenv.cfg")
-    (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\n")
-    (folder / "bin").mkdir()
-    (folder / "bin" / "python").symlink_to(base)
-    return folder / "bin" / "python"
+    made(directory, "lib/python3.12/site-packages/x.py", "pyvenv.cfg")
+    (directory / "pyvenv.cfg").write_text(f"home = {base.parent}\n")
+    (directory / "bin").mkdir()
+    (directory / "bin" / "python").symlink_to(base)
+    return directory / "bin" / "python"
 
 
 def test_of_an_environment_itself_and_the_installation_that_its_settings_name(home: Path) -> None:
@@ -93,7 +93,7 @@ def test_an_environment_whose_settings_name_no_installation_gets_nothing_of_it(
 
 
 @pytest.mark.parametrize("plant", ["pth", "finder", "link called site-packages"])
-def test_what_an_environment_says_is_installed_elsewhere_is_not_granted(
+def test_what_an_environment_states_is_installed_elsewhere_is_not_granted(
     home: Path, tmp_path: Path, plant: str
 ) -> None:
     inside = environment(tmp_path / "work" / ".venv", python(tmp_path / "base"))

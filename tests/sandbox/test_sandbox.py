@@ -17,7 +17,7 @@ from mcp_client.transports.stdio import StdioTransport
 pytestmark = pytest.mark.one_backend
 
 
-def test_paths_are_absolute_text_and_each_stands_once(
+def test_paths_are_absolute_text_and_each_occurs_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "notes").mkdir()
@@ -36,10 +36,10 @@ def test_true_is_a_sandbox_that_grants_nothing() -> None:
     assert StdioServer("x").sandbox is None
 
 
-@pytest.mark.parametrize("given", ["yes", 1, 0, {}, [], {"network": "all"}, Sandbox])
-def test_anything_else_is_an_error(given: object) -> None:
+@pytest.mark.parametrize("passed", ["yes", 1, 0, {}, [], {"network": "all"}, Sandbox])
+def test_anything_else_is_an_error(passed: object) -> None:
     with pytest.raises(ConfigError, match="give True, False or a Sandbox"):
-        StdioServer("x", sandbox=given)  # type: ignore[arg-type]
+        StdioServer("x", sandbox=passed)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_another_sandbox_makes_another_identity(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     (tmp_path / "link").symlink_to("a")
-    given = [None, True, Sandbox(network="all"), Sandbox(read=[tmp_path / "link"])]
-    transports = [StdioTransport(StdioServer("x", sandbox=each)) for each in given]
-    assert len({each.stable_identity for each in transports}) == len(given)
-    assert len({each.identity for each in transports}) == len(given)
+    passed = [None, True, Sandbox(network="all"), Sandbox(read=[tmp_path / "link"])]
+    transports = [StdioTransport(StdioServer("x", sandbox=each)) for each in passed]
+    assert len({each.stable_identity for each in transports}) == len(passed)
+    assert len({each.identity for each in transports}) == len(passed)
     without = StdioTransport(StdioServer("x", sandbox=False))
     assert without.stable_identity == transports[0].stable_identity
     (tmp_path / "link").unlink()
@@ -94,7 +94,7 @@ def test_another_sandbox_makes_another_identity(tmp_path: Path) -> None:
     assert other.stable_identity != transports[-1].stable_identity
 
 
-async def test_without_bubblewrap_nothing_is_started_and_the_error_says_what_to_install(
+async def test_without_bubblewrap_nothing_is_started_and_the_error_states_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
@@ -105,7 +105,7 @@ async def test_without_bubblewrap_nothing_is_started_and_the_error_says_what_to_
     assert not (tmp_path / "started").exists()
 
 
-async def test_a_bubblewrap_that_cannot_work_says_how_and_nothing_is_started(
+async def test_a_bubblewrap_that_cannot_work_is_reported_and_nothing_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails = tmp_path / "bwrap"

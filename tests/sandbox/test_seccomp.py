@@ -1,4 +1,4 @@
-"""What the filter says to a call, by an interpreter of it: for both architectures on either."""
+"""The filter's verdict on a call, by an interpreter of it: for both architectures on either."""
 
 from __future__ import annotations
 

@@ -38,10 +38,10 @@ def marked(mark: str) -> list[int]:
     for process in Path("/proc").iterdir():
         if process.name.isdecimal() and int(process.name) != os.getpid():
             try:
-                told = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+                reported = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
             except OSError:
                 continue
-            found += [int(process.name)] if mark.encode() in told else []
+            found += [int(process.name)] if mark.encode() in reported else []
     return found
 
 
@@ -62,7 +62,7 @@ async def goes_on(session: Session, generation: int) -> None:
     assert session.generation == generation
 
 
-async def test_a_crash_by_signal_is_told_and_the_next_call_starts_it_again(mark: str) -> None:
+async def test_a_crash_by_signal_is_reported_and_the_next_call_starts_it_again(mark: str) -> None:
     async with session(mark) as server:
         with pytest.raises(ConnectionLost, match="ended by signal 9") as caught:
             await server.call_tool("kill")
@@ -180,7 +180,7 @@ async def test_killing_the_host_leaves_no_process(mark: str) -> None:
     await gone(mark)
 
 
-async def test_a_session_says_what_holds(mark: str, tmp_path: Path) -> None:
+async def test_a_session_reports_what_is_enforced(mark: str, tmp_path: Path) -> None:
     async with session(mark, read=[ROOT], write=[tmp_path], network="all") as server:
         held = server.sandbox
     assert held.network == "all"
@@ -193,7 +193,7 @@ async def test_a_session_says_what_holds(mark: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.one_backend
-async def test_without_a_sandbox_nothing_is_said_and_nothing_of_it_is_loaded() -> None:
+async def test_without_a_sandbox_nothing_is_reported_and_nothing_of_it_is_loaded() -> None:
     program = (
         "import sys; from mcp_client import allow_all; from mcp_client.sync import connect; "
         "from tests.support.starting import scripted; "

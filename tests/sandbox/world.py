@@ -1,7 +1,7 @@
-"""What is outside a sandbox: a home with keys, folders, sockets, processes, keys of the kernel.
+"""What is outside a sandbox: a home with keys, directories, sockets, processes, keys of the kernel.
 
-All of it is on this machine and made for the purpose, below a folder in ``/var/tmp``, as engines
-may treat ``/tmp`` in a way of their own. Each thing says the same secret to whoever gets at it.
+All of it is on this machine and made for the purpose, below a directory in ``/var/tmp``, as engines
+may treat ``/tmp`` in a way of their own. Each thing gives the same secret to who gets at it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ while True:
 
 
 class World:
-    """As a context manager. ``told`` is what a server inside is told of it."""
+    """As a context manager. ``facts`` is what a server inside receives of it."""
 
     def __init__(self, setuid: str | None = None) -> None:
         self.mark = secrets.token_hex(8)
@@ -59,9 +59,9 @@ class World:
         self.top = Path(tempfile.mkdtemp(prefix="world-", dir="/var/tmp"))
         self.home = self.top / "home"
         self.scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir="/var/tmp"))
-        """Where temporary folders are made, for this world alone."""
+        """Where temporary directories are made, for this world alone."""
         self._ends = contextlib.ExitStack()
-        self.told: dict[str, Any] = {"mark": self.mark, "secret": self.secret, "setuid": setuid}
+        self.facts: dict[str, Any] = {"mark": self.mark, "secret": self.secret, "setuid": setuid}
 
     def __enter__(self) -> World:
         with contextlib.ExitStack() as ends:
@@ -83,7 +83,9 @@ class World:
         top.chmod(0o755)
         self.tmp = Path(tempfile.mkdtemp(prefix="world-", dir="/tmp"))
         shm = Path("/dev/shm", f"world-{self.mark}")
-        self._strays = [Path(f"{folder}/world-{self.mark}") for folder in ("/etc", "/usr", "")]
+        self._strays = [
+            Path(f"{directory}/world-{self.mark}") for directory in ("/etc", "/usr", "")
+        ]
         self._strays.append(shm)
         shutil.copytree(INSIDE, top / "program", ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("home/.ssh", "outside", "readable", "writable", "replaced"):
@@ -113,27 +115,27 @@ class World:
         notes = self.home / "notes.txt"
         os.setxattr(notes, "user.secret", secret.encode())
         os.utime(notes, (_MTIME, _MTIME))
-        self.told |= {name: str(top / name) for name in ("program", "outside", "readable")}
-        self.told |= {name: str(top / name) for name in ("writable", "home", "replaced")}
-        self.told |= {"tmp": str(self.tmp), "dev_shm": str(shm), "mtime": _MTIME}
-        self.told |= dict(
+        self.facts |= {name: str(top / name) for name in ("program", "outside", "readable")}
+        self.facts |= {name: str(top / name) for name in ("writable", "home", "replaced")}
+        self.facts |= {"tmp": str(self.tmp), "dev_shm": str(shm), "mtime": _MTIME}
+        self.facts |= dict(
             zip(("in_etc", "in_usr", "in_root"), map(str, self._strays), strict=False)
         )
         mine = Path("/root")
-        self.told["in_root_home"] = len(list(mine.iterdir())) if os.access(mine, os.R_OK) else None
+        self.facts["in_root_home"] = len(list(mine.iterdir())) if os.access(mine, os.R_OK) else None
         number = os.stat("/").st_dev
-        self.told["disk"] = [os.major(number), os.minor(number)]
-        device = Path("/sys/dev/block/{}:{}/uevent".format(*self.told["disk"]))
+        self.facts["disk"] = [os.major(number), os.minor(number)]
+        device = Path("/sys/dev/block/{}:{}/uevent".format(*self.facts["disk"]))
         found = re.search(r"DEVNAME=(.+)", device.read_text()) if device.exists() else None
-        self.told["disk_path"] = f"/dev/{found[1]}" if found else None
+        self.facts["disk_path"] = f"/dev/{found[1]}" if found else None
 
     def replace_folder(self) -> None:
-        """A granted folder becomes a link, after the server was started."""
+        """A granted directory becomes a link, after the server was started."""
         (self.top / "replaced").rename(self.top / "replaced-before")
         (self.top / "replaced").symlink_to(self.home)
 
     def snapshot(self) -> dict[str, tuple[Any, ...]]:
-        """All files outside, with what can be told of each."""
+        """All files outside, with what can be known of each."""
         found = {}
         granted = self.top / "replaced-before"
         places = [path for path in self.top.rglob("*") if granted not in (path, *path.parents)]
@@ -171,9 +173,9 @@ class World:
             try:
                 assert victim.stdout is not None
                 address, file = map(int, victim.stdout.readline().split())
-                self.told |= {"victim": victim.pid, "victim_address": address}
-                self.told |= {"victim_file": file, "victim_signals": str(signals)}
-                self.told |= {"client": os.getpid()}
+                self.facts |= {"victim": victim.pid, "victim_address": address}
+                self.facts |= {"victim_file": file, "victim_signals": str(signals)}
+                self.facts |= {"client": os.getpid()}
                 yield
             finally:
                 victim.kill()
@@ -201,12 +203,12 @@ class World:
 
     @contextlib.contextmanager
     def _sockets(self) -> Iterator[None]:
-        told = self.told
+        reported = self.facts
         address = other_address()
-        told["address"] = address
-        told["abstract"] = f"world-{self.mark}"
-        told["agent"] = str(self.top / "agent.sock")
-        told["datagrams"] = str(self.top / "datagrams.sock")
+        reported["address"] = address
+        reported["abstract"] = f"world-{self.mark}"
+        reported["agent"] = str(self.top / "agent.sock")
+        reported["datagrams"] = str(self.top / "datagrams.sock")
         inet, unix = socket.AF_INET, socket.AF_UNIX
         stream, datagram = socket.SOCK_STREAM, socket.SOCK_DGRAM
         with contextlib.ExitStack() as opened:
@@ -222,16 +224,16 @@ class World:
                 opened.callback(thread.join)
                 return server.getsockname()
 
-            told["tcp"] = serve(inet, stream, ("", 0))[1]
-            told["tcp6"] = serve(socket.AF_INET6, stream, ("::1", 0))[1]
-            told["udp"] = serve(inet, datagram, ("", 0))[1]
-            for at in (told["agent"], str(self.top / "readable" / "socket")):
+            reported["tcp"] = serve(inet, stream, ("", 0))[1]
+            reported["tcp6"] = serve(socket.AF_INET6, stream, ("::1", 0))[1]
+            reported["udp"] = serve(inet, datagram, ("", 0))[1]
+            for at in (reported["agent"], str(self.top / "readable" / "socket")):
                 serve(unix, stream, at)
-            serve(unix, stream, "\0" + told["abstract"])
-            serve(unix, datagram, told["datagrams"])
-            serve(unix, datagram, f"\0{told['abstract']}-datagrams")
+            serve(unix, stream, "\0" + reported["abstract"])
+            serve(unix, datagram, reported["datagrams"])
+            serve(unix, datagram, f"\0{reported['abstract']}-datagrams")
             with socket.create_server(("127.0.0.1", 0)) as free:
-                told["free"] = free.getsockname()[1]
+                reported["free"] = free.getsockname()[1]
             opened.callback(over.set)
             yield
 
@@ -257,7 +259,7 @@ class World:
             while not over.wait(0.02):
                 with (
                     contextlib.suppress(OSError),
-                    socket.create_connection(("127.0.0.1", self.told["free"]), 0.2) as client,
+                    socket.create_connection(("127.0.0.1", self.facts["free"]), 0.2) as client,
                 ):
                     client.sendall(b"reached")
                     over.wait(0.2)
@@ -280,8 +282,8 @@ class World:
         segment = libc.shmget(key, size, 0o1600)
         at = libc.shmat(segment, None, 0)
         ctypes.memmove(at, self.secret.encode(), len(self.secret))
-        self.told["shared_memory"] = key
-        self.told["queue"] = f"world-{self.mark}"
+        self.facts["shared_memory"] = key
+        self.facts["queue"] = f"world-{self.mark}"
         parts = (ctypes.c_long * 8)(0, 4, 100)
         queue = libc.mq_open(
             f"/world-{self.mark}".encode(), os.O_CREAT | os.O_RDWR | os.O_NONBLOCK, 0o600, parts
@@ -293,7 +295,7 @@ class World:
         self._key = libc.syscall(add, b"user", name, text, len(text), -4)
         libc.syscall(control, 5, self._key, 0x3F3F0000)  # all rights for the user, too
         control_side, terminal = os.openpty()
-        self.told["terminal"] = os.ttyname(terminal)
+        self.facts["terminal"] = os.ttyname(terminal)
         self.send = lambda: libc.mq_send(queue, text, len(text), 0)
         try:
             yield

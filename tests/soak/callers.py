@@ -46,12 +46,12 @@ def _drawn(rng: random.Random, weights: dict[str, Any]) -> str:
 
 
 class Hook:
-    """The approval hook: the call's arguments say what it does. ``said`` has the key of each call
-    that it said yes to."""
+    """The approval hook: the call's arguments choose what it does. ``approved`` has the key of each
+    call that it approved."""
 
-    def __init__(self, said: Path, seed: int) -> None:
+    def __init__(self, approved: Path, seed: int) -> None:
         self._rng = random.Random(f"{seed} hook")
-        self._said = said.open("w", buffering=1)
+        self._approved = approved.open("w", buffering=1)
 
     async def __call__(self, call: ToolCall) -> Any:
         arguments: dict[str, Any] = dict(call.arguments)
@@ -71,20 +71,20 @@ class Hook:
                     await anyio.sleep(1)
                 return None
             case "edit":
-                self._said.write(f"{key}\n")
+                self._approved.write(f"{key}\n")
                 return Allow(arguments={**arguments, "edited": True})
-        self._said.write(f"{key}\n")
+        self._approved.write(f"{key}\n")
         return Allow()
 
     def close(self) -> None:
-        self._said.close()
+        self._approved.close()
 
 
 class Callers:
     """Tasks that call until there are enough calls or no time is left.
 
     What each call saw is a line in ``seen``: key, server, act, outcome, begin and end. Nothing is
-    kept in memory, which is measured.
+    stored in memory, which is measured.
     """
 
     def __init__(self, world: World, host: Host, seen: Path, seed: int) -> None:
@@ -160,5 +160,5 @@ class Callers:
 
 
 async def answer(request: ElicitRequest) -> Accept:
-    """What the host's person says to a server that asks."""
+    """The reply of the host's person to a server that asks."""
     return Accept({})

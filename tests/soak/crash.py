@@ -50,12 +50,12 @@ _TIMEOUTS = Timeouts(connect=30, idle=20, total=30)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is drawn, and where it is kept."""
+    """What is drawn, and where it is stored."""
 
     seed: int
     calls: int
     workers: int
-    folder: Path
+    directory: Path
     server: str
     database: str
 
@@ -73,9 +73,9 @@ class Plan:
         return left
 
     def seen(self, worker: int) -> Iterator[tuple[str, str]]:
-        """What callers of this worker were told, by key."""
+        """The outcomes that callers of this worker received, by key."""
         with suppress(FileNotFoundError):
-            for line in (self.folder / f"seen-{worker}").read_text().splitlines():
+            for line in (self.directory / f"seen-{worker}").read_text().splitlines():
                 key, _, outcome = line.partition(" ")
                 yield key, outcome
 
@@ -100,7 +100,7 @@ def _fork(plan: Plan, worker: int, life: int) -> int:
 
 async def _work(plan: Plan, worker: int, life: int) -> None:
     state = PostgresState(plan.database)
-    file = os.open(plan.folder / f"seen-{worker}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    file = os.open(plan.directory / f"seen-{worker}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     keys = iter(plan.keys(worker, life))
 
     async def caller(session: Session) -> None:
@@ -124,7 +124,7 @@ async def _work(plan: Plan, worker: int, life: int) -> None:
 
 
 async def _outcome(plan: Plan, session: Session, key: str) -> str:
-    """What its caller is told in the end."""
+    """The outcome that its caller receives in the end."""
     while True:
         try:
             arguments = {"key": key, "act": plan.act(key)}
@@ -139,7 +139,7 @@ async def _outcome(plan: Plan, session: Session, key: str) -> str:
 
 def _import_all(plan: Plan) -> None:
     """Import here what a worker does when it makes a call: its life is short."""
-    names = plan.folder / "modules"
+    names = plan.directory / "modules"
     child = os.fork()
     if not child:
         with suppress(BaseException):
@@ -155,7 +155,7 @@ def _import_all(plan: Plan) -> None:
 # ------------------------------------------------------------------------- the crashes
 
 
-def _keep_database(folder: Path, seconds: float) -> None:
+def _keep_database(directory: Path, seconds: float) -> None:
     """Run the database in this process, kill it every so many seconds, and start it again."""
     parent, goes_on = os.getppid(), True
 
@@ -168,45 +168,45 @@ def _keep_database(folder: Path, seconds: float) -> None:
     cluster = new_cluster()
     with PostgresServer(cluster) as server:
         shutil.rmtree(cluster, ignore_errors=True)
-        made = folder / "database.new"
+        made = directory / "database.new"
         made.write_text(server.new_database())
-        made.rename(folder / "database")
+        made.rename(directory / "database")
         next_kill = time.monotonic() + seconds
         while goes_on and os.getppid() == parent:
             time.sleep(0.02)
-            if time.monotonic() >= next_kill and not (folder / "judging").exists():
+            if time.monotonic() >= next_kill and not (directory / "judging").exists():
                 server.kill()
                 server.start()
-                with open(folder / "killed", "a") as file:
+                with open(directory / "killed", "a") as file:
                     file.write("database\n")
                 next_kill = time.monotonic() + seconds
 
 
 @contextmanager
-def _database(folder: Path, seconds: float) -> Iterator[str]:
+def _database(directory: Path, seconds: float) -> Iterator[str]:
     child = os.fork()
     if not child:
         try:
-            _keep_database(folder, seconds)
+            _keep_database(directory, seconds)
         except BaseException:
             logging.getLogger("tests.soak").exception("the database")
             os._exit(1)
         os._exit(0)
     try:
         until = time.monotonic() + 60
-        while not (folder / "database").exists():
+        while not (directory / "database").exists():
             assert time.monotonic() < until, "the database did not start"
             time.sleep(0.02)
-        yield (folder / "database").read_text()
+        yield (directory / "database").read_text()
     finally:
         os.kill(child, signal.SIGTERM)
         os.waitpid(child, 0)
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[str]:
+def _server(directory: Path) -> Iterator[str]:
     port = free_port()
-    words = [sys.executable, str(_PEER), "http", "stateless", str(folder), "peer", str(port)]
+    words = [sys.executable, str(_PEER), "http", "stateless", str(directory), "peer", str(port)]
     with subprocess.Popen(words) as process:
         try:
             yield f"http://127.0.0.1:{port}/mcp"
@@ -253,25 +253,25 @@ def _kill_some(plan: Plan, running: dict[int, int], kill_every: float, until: fl
 
 async def _judge(plan: Plan, report: Report) -> None:
     state = PostgresState(plan.database)
-    ran = Counter((plan.folder / "peer.ran").read_text().split())
+    ran = Counter((plan.directory / "peer.ran").read_text().split())
     keys = [f"key-{number}" for number in range(plan.calls)]
     unsettled = {call.key for call in await anyio.to_thread.run_sync(state.calls.unsettled)}
     report.say(f"Ran: {len(ran)} of {len(keys)} keys; unsettled: {len(unsettled)}")
-    told: dict[str, set[str]] = {key: set() for key in keys}
+    reported: dict[str, set[str]] = {key: set() for key in keys}
     for worker in range(plan.workers):
         for key, outcome in plan.seen(worker):
-            told[key].add(outcome)
+            reported[key].add(outcome)
     report.say(
-        f"Outcomes: {dict(Counter(each for outcomes in told.values() for each in outcomes))}"
+        f"Outcomes: {dict(Counter(each for outcomes in reported.values() for each in outcomes))}"
     )
     again = await _again(plan, state, keys)
-    ran_again = Counter((plan.folder / "peer.ran").read_text().split())
+    ran_again = Counter((plan.directory / "peer.ran").read_text().split())
     report.check("no key ran twice", [key for key, count in ran_again.items() if count > 1])
     report.check(
         "a key that is asked for once more does not run again",
         [key for key in ran if ran_again[key] != ran[key]],
     )
-    report.check("every key has an outcome", [key for key in keys if not told[key]])
+    report.check("every key has an outcome", [key for key in keys if not reported[key]])
     report.check(
         "every key is settled, or listed by unsettled()",
         [key for key in keys if (again[key] == "OutcomeUnknown") != (key in unsettled)],
@@ -279,7 +279,7 @@ async def _judge(plan: Plan, report: Report) -> None:
     report.check(
         "what is settled did run, and had one end",
         [key for key in keys if again[key] != "OutcomeUnknown" and not _agrees(
-            plan.act(key), again[key], told[key], ran_again[key])],
+            plan.act(key), again[key], reported[key], ran_again[key])],
     )  # fmt: skip
     found = verify_audit(state)
     report.say(
@@ -290,9 +290,9 @@ async def _judge(plan: Plan, report: Report) -> None:
     state.close()
 
 
-def _agrees(act: str, outcome: str, told: set[str], count: int) -> bool:
+def _agrees(act: str, outcome: str, reported: set[str], count: int) -> bool:
     wanted = {"fail": "tool_error", "error": "ServerError"}.get(act, "ok")
-    return count == 1 and outcome == wanted and told <= {wanted, "OutcomeUnknown"}
+    return count == 1 and outcome == wanted and reported <= {wanted, "OutcomeUnknown"}
 
 
 async def _again(plan: Plan, state: PostgresState, keys: list[str]) -> dict[str, str]:
@@ -324,24 +324,24 @@ def main() -> int:
     parser.add_argument("--kill-worker", type=float, default=0.05, metavar="SECONDS")
     parser.add_argument("--kill-database", type=float, default=10.0, metavar="SECONDS")
     parser.add_argument("--seconds", type=float, default=1_800.0, help="give up after that")
-    parser.add_argument("--folder", type=Path, help="an empty folder that is kept")
+    parser.add_argument("--directory", type=Path, help="an empty directory, which is left")
     options = parser.parse_args()
     logging.getLogger("mcp_client").addHandler(logging.NullHandler())
     logging.getLogger("mcp_client").propagate = False
-    folder = options.folder or Path(tempfile.mkdtemp(prefix="crash-"))
-    folder.mkdir(exist_ok=True)
+    directory = options.directory or Path(tempfile.mkdtemp(prefix="crash-"))
+    directory.mkdir(exist_ok=True)
     report, began = Report(), time.monotonic()
-    with _server(folder) as server, _database(folder, options.kill_database) as database:
-        plan = Plan(options.seed, options.calls, options.workers, folder, server, database)
+    with _server(directory) as server, _database(directory, options.kill_database) as database:
+        plan = Plan(options.seed, options.calls, options.workers, directory, server, database)
         _import_all(plan)
         killed = _crash(plan, options.kill_worker, began + options.seconds)
-        took, kills = time.monotonic() - began, folder / "killed"
+        took, kills = time.monotonic() - began, directory / "killed"
         databases = len(kills.read_text().split()) if kills.exists() else 0
         report.say(
             f"Crash test with seed {options.seed}: {options.calls} keys, {options.workers} "
             f"workers, {took:.0f} s; killed: {killed} workers, the database {databases} times"
         )
-        (folder / "judging").touch()
+        (directory / "judging").touch()
         anyio.run(_judge, plan, report)
     print("\n".join(report.lines))
     print("\n".join(["NOT RIGHT:", *report.wrong]) if report.wrong else "All promises held.")

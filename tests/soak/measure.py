@@ -83,7 +83,7 @@ class Line:
 
 @dataclass
 class Samples:
-    """One sample a second, and the longest time the event loop was kept from its other work."""
+    """One sample a second, and the longest time the event loop was blocked from its other work."""
 
     taken: list[tuple[float, dict[str, int]]] = field(default_factory=list)
     longest_stop: float = 0.0

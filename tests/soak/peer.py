@@ -1,4 +1,4 @@
-"""A server for the soak, over stdio or HTTP, of either era: the arguments of a call say what to do.
+"""A server for the soak, over stdio or HTTP, of either era; the arguments of a call choose.
 
 ``peer.py stdio|http handshake|stateless FOLDER NAME [PORT]``. The standard library alone. Each call
 of ``work`` is written to ``FOLDER/NAME.ran`` before anything else is done about it.
@@ -22,19 +22,19 @@ HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 Send = Callable[[dict[str, Any]], None]
 
 
-def text(said: str, *, is_error: bool = False) -> dict[str, Any]:
-    content = [{"type": "text", "text": said}]
+def text(reported: str, *, is_error: bool = False) -> dict[str, Any]:
+    content = [{"type": "text", "text": reported}]
     return {"content": content, "isError": is_error, "resultType": "complete"}
 
 
 class Peer:
-    def __init__(self, era: str, folder: str, name: str) -> None:
+    def __init__(self, era: str, directory: str, name: str) -> None:
         self.era = era
         self.name = name
         self.turn = 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        self.records = os.open(os.path.join(folder, f"{name}.ran"), flags, 0o600)
-        with open(os.path.join(folder, f"{name}.pid"), "w") as file:
+        self.records = os.open(os.path.join(directory, f"{name}.ran"), flags, 0o600)
+        with open(os.path.join(directory, f"{name}.pid"), "w") as file:
             file.write(str(os.getpid()))
 
     def tools(self) -> list[dict[str, Any]]:
@@ -49,12 +49,12 @@ class Peer:
         os.write(self.records, f"{key}\n".encode())
 
     def reply(self, message: dict[str, Any], send: Send, raw: Callable[[bytes], None]) -> None:
-        """Answer one message by ``send``; bytes that are no message go to ``raw``."""
+        """Answer one message by ``send``; bytes that are not a message go to ``raw``."""
         id, method, params = message.get("id"), message.get("method"), message.get("params", {})
         if id is None or method is None:
             return
 
-        def say(result: dict[str, Any]) -> None:
+        def respond(result: dict[str, Any]) -> None:
             send({"jsonrpc": "2.0", "id": id, "result": result})
 
         about = {"name": self.name, "version": "1"}
@@ -62,9 +62,9 @@ class Peer:
             capabilities = {"tools": {"listChanged": True}}
             revision = params.get("protocolVersion", HANDSHAKE)
             agreed = HANDSHAKE if revision == STATELESS else revision
-            say({"protocolVersion": agreed, "capabilities": capabilities, "serverInfo": about})
+            respond({"protocolVersion": agreed, "capabilities": capabilities, "serverInfo": about})
         elif method == "server/discover" and self.era == "stateless":
-            say(
+            respond(
                 {
                     "resultType": "complete",
                     "supportedVersions": [STATELESS],
@@ -73,9 +73,9 @@ class Peer:
                 }
             )
         elif method == "tools/list":
-            say({"resultType": "complete", "tools": self.tools(), "ttlMs": 3_000})
+            respond({"resultType": "complete", "tools": self.tools(), "ttlMs": 3_000})
         elif method == "ping":
-            say({})
+            respond({})
         elif method == "tools/call":
             self.call(id, params, send, raw)
         else:
@@ -88,13 +88,13 @@ class Peer:
         arguments = params["arguments"]
         key, act = arguments["key"], arguments["act"]
 
-        def say(result: dict[str, Any]) -> None:
+        def respond(result: dict[str, Any]) -> None:
             send({"jsonrpc": "2.0", "id": id, "result": result})
 
         if act == "ask" and self.era == "stateless" and "inputResponses" not in params:
             form = {"message": "Go on?", "requestedSchema": {"type": "object", "properties": {}}}
             question = {"method": "elicitation/create", "params": form}
-            say({"resultType": "input_required", "inputRequests": {"q": question}})
+            respond({"resultType": "input_required", "inputRequests": {"q": question}})
             return
         if act == "die-first":
             os._exit(4)
@@ -105,35 +105,35 @@ class Peer:
             case "never":
                 return
             case "fail":
-                say(text("it failed", is_error=True))
+                respond(text("it failed", is_error=True))
             case "error":
                 error = {"code": -32000, "message": "an error of the server's own"}
                 send({"jsonrpc": "2.0", "id": id, "error": error})
             case "nonsense":
-                say({"content": 7})
+                respond({"content": 7})
             case "garbage":
                 raw(b'\xff\xfe{"jsonrpc": \n[1, 2\n{"id": 99999999, "result"}\n')
-                say(text(key))
+                respond(text(key))
             case "twice":
-                say(text(key))
-                say(text(key))
+                respond(text(key))
+                respond(text(key))
             case "big":
-                say(text(key + "x" * 150_000))
+                respond(text(key + "x" * 150_000))
             case "slow":
-                threading.Timer(0.03, say, [text(key)]).start()
+                threading.Timer(0.03, respond, [text(key)]).start()
             case "progress":
                 token = params.get("_meta", {}).get("progressToken")
                 for step in range(3):
                     about = {"progressToken": token, "progress": step}
                     notice = {"jsonrpc": "2.0", "method": "notifications/progress"}
                     send({**notice, "params": about})
-                say(text(key))
+                respond(text(key))
             case "change":
                 self.turn += 1
                 send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
-                say(text(key))
+                respond(text(key))
             case _:
-                say(text(key))
+                respond(text(key))
 
 
 def over_stdio(peer: Peer) -> None:
@@ -152,8 +152,8 @@ def over_stdio(peer: Peer) -> None:
                 out.flush()
                 time.sleep(0.002)
 
-    def send(put: Callable[[bytes], None], said: dict[str, Any]) -> None:
-        put(json.dumps(said).encode() + b"\n")
+    def send(put: Callable[[bytes], None], reported: dict[str, Any]) -> None:
+        put(json.dumps(reported).encode() + b"\n")
 
     for line in sys.stdin.buffer:
         message = json.loads(line)
@@ -189,9 +189,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         done, lines = threading.Event(), bytearray()
 
-        def send(said: dict[str, Any]) -> None:
-            lines.extend(b"event: message\ndata: " + json.dumps(said).encode() + b"\n\n")
-            if said.get("id") == message["id"]:
+        def send(reported: dict[str, Any]) -> None:
+            lines.extend(b"event: message\ndata: " + json.dumps(reported).encode() + b"\n\n")
+            if reported.get("id") == message["id"]:
                 done.set()
 
         def raw(data: bytes) -> None:
@@ -224,11 +224,11 @@ class Server(ThreadingHTTPServer):
         return  # the client has gone, as it may
 
 
-def main(transport: str, era: str, folder: str, name: str, port: str = "0") -> None:
+def main(transport: str, era: str, directory: str, name: str, port: str = "0") -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))  # the host's disk is full, not ours
-    peer = Peer(era, folder, name)
+    peer = Peer(era, directory, name)
     if transport == "stdio":
         over_stdio(peer)
         return

@@ -22,13 +22,13 @@ __all__ = ["TASKS", "soak"]
 TASKS = 50
 
 
-async def soak(seed: int, calls: int, seconds: float, folder: Path) -> Report:
-    """``folder`` is empty, and keeps what happened."""
+async def soak(seed: int, calls: int, seconds: float, directory: Path) -> Report:
+    """``directory`` is empty, and stores what happened."""
     report, samples = Report(), Samples()
-    audit = folder / "audit.jsonl"
-    hook = Hook(folder / "said", seed)
+    audit = directory / "audit.jsonl"
+    hook = Hook(directory / "approved", seed)
     began = time.monotonic()
-    async with servers(folder) as world:
+    async with servers(directory) as world:
         before = await settled_counts()
         async with Host(
             world.servers,
@@ -37,7 +37,7 @@ async def soak(seed: int, calls: int, seconds: float, folder: Path) -> Report:
             timeouts=Timeouts(connect=30, idle=10, total=20, approval=5, close=1),
             handlers=Handlers(elicitation=answer),
         ) as host:
-            callers = Callers(world, host, folder / "seen", seed)
+            callers = Callers(world, host, directory / "seen", seed)
             await callers.learn_names()
             faults = Faults(world, host, audit, random.Random(f"{seed} faults"))
             until = anyio.current_time() + seconds
@@ -67,7 +67,7 @@ async def soak(seed: int, calls: int, seconds: float, folder: Path) -> Report:
             report.say(f"At the end {name} is {status.state}: {str(status.error)[:200]}")
     report.say("Promises:")
     report.check("nothing was raised but McpError", callers.foreign)
-    judge(folder, world, audit, faults.full, report)
+    judge(directory, world, audit, faults.full, report)
     judge_use(samples, report)
     report.say("Left after closing (before, after):")
     for kind in KINDS:
@@ -79,4 +79,4 @@ async def soak(seed: int, calls: int, seconds: float, folder: Path) -> Report:
 
 
 _SPARE = {"descriptors": 2, "tasks": 0, "threads": 8, "processes": 0}
-"""Threads of the pool that anyio keeps for later are no leak."""
+"""Threads of the pool that anyio keeps for later are not a leak."""

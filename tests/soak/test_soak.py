@@ -23,18 +23,18 @@ async def test_faults_of_every_kind_at_once_break_no_promise(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, logger="mcp_client")
-    report = await soak(seed=21, calls=20_000, seconds=SECONDS, folder=tmp_path)
+    report = await soak(seed=21, calls=20_000, seconds=SECONDS, directory=tmp_path)
     assert not report.wrong, "\n".join([*report.lines, *report.wrong])
 
 
-def test_a_line_tells_growth_from_noise() -> None:
+def test_a_line_distinguishes_growth_from_noise() -> None:
     noisy = [(float(x), 100.0 + (7 if x % 2 else -7)) for x in range(40)]
     assert abs(Line.through(noisy).growth) < 2
     growing = [(float(x), y + x / 4) for x, y in noisy]
     assert 8 < Line.through(growing).growth < 12
 
 
-def test_what_is_not_sent_is_what_the_errors_say() -> None:
+def test_what_is_not_sent_is_what_the_errors_state() -> None:
     from mcp_client import errors
 
     found = {
@@ -45,7 +45,7 @@ def test_what_is_not_sent_is_what_the_errors_say() -> None:
     assert found - {"ToolChanged", "StartDenied", "AuthError"} == NOT_SENT
 
 
-def test_a_report_says_what_was_not_right() -> None:
+def test_a_report_states_what_was_not_right() -> None:
     report = Report()
     report.check("nothing ran twice", ["1.1"])
     report.check("nothing was lost", [])
@@ -58,7 +58,7 @@ def test_crashes_of_workers_and_of_the_database_repeat_no_call_and_lose_none(
     tmp_path: Path,
 ) -> None:
     options = ["--calls", "120", "--kill-worker", "0.2", "--kill-database", "2"]
-    words = [sys.executable, "-m", "tests.soak.crash", *options, "--folder", str(tmp_path)]
+    words = [sys.executable, "-m", "tests.soak.crash", *options, "--directory", str(tmp_path)]
     postgresql()
     done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -70,11 +70,11 @@ class Seen(NamedTuple):
 
 
 def judge(
-    folder: Path, world: World, audit: Path, full: list[tuple[float, float]], report: Report
+    directory: Path, world: World, audit: Path, full: list[tuple[float, float]], report: Report
 ) -> None:
     """``full`` is when the disk was."""
-    seen = [Seen.read(line) for line in (folder / "seen").read_text().splitlines()]
-    allowed = Counter((folder / "said").read_text().split())
+    seen = [Seen.read(line) for line in (directory / "seen").read_text().splitlines()]
+    allowed = Counter((directory / "approved").read_text().split())
     verify_audit(audit)
     opened: Counter[str] = Counter()
     closed: Counter[str] = Counter()

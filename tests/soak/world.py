@@ -32,15 +32,15 @@ class World:
     """The servers by name. ``ours`` keep a record of what ran; ``real`` have the arguments of a
     call that is known to work."""
 
-    folder: Path
+    directory: Path
     servers: dict[str, Any] = field(default_factory=dict)
     ours: list[str] = field(default_factory=list)
     over_http: dict[str, tuple[list[str], subprocess.Popen[bytes]]] = field(default_factory=dict)
-    """How each is started, and its process: nobody but us starts those again."""
+    """How each is started, and its process: no one but us starts those again."""
     real: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
 
     def start_again(self) -> int:
-        """Start what has died of those over HTTP, and say how many."""
+        """Start what has died of those over HTTP, and return how many."""
         dead = [name for name, (_, it) in self.over_http.items() if it.poll() is not None]
         for name in dead:
             words, _ = self.over_http[name]
@@ -49,22 +49,31 @@ class World:
 
     def pid(self, name: str) -> int | None:
         try:
-            return int((self.folder / f"{name}.pid").read_text())
+            return int((self.directory / f"{name}.pid").read_text())
         except (FileNotFoundError, ValueError):
             return None
 
     def ran(self, name: str) -> list[str]:
-        return (self.folder / f"{name}.ran").read_text().split()
+        return (self.directory / f"{name}.ran").read_text().split()
 
 
 @asynccontextmanager
-async def servers(folder: Path, count: int = 20) -> AsyncIterator[World]:
-    world = World(folder)
+async def servers(directory: Path, count: int = 20) -> AsyncIterator[World]:
+    world = World(directory)
     _add_real(world)
     try:
         for era in ("handshake", "stateless") * 2:
             name, port = f"http-{era}-{len(world.over_http)}", free_port()
-            words = [sys.executable, "-IS", str(_PEER), "http", era, str(folder), name, str(port)]
+            words = [
+                sys.executable,
+                "-IS",
+                str(_PEER),
+                "http",
+                era,
+                str(directory),
+                name,
+                str(port),
+            ]
             world.over_http[name] = words, subprocess.Popen(words)
             world.servers[name] = HttpServer(f"http://127.0.0.1:{port}/mcp")
             world.ours.append(name)
@@ -72,7 +81,7 @@ async def servers(folder: Path, count: int = 20) -> AsyncIterator[World]:
         while len(world.servers) < count:
             era = ("handshake", "stateless")[len(world.servers) % 2]
             name = f"stdio-{era}-{len(world.servers)}"
-            words = ["-IS", str(_PEER), "stdio", era, str(folder), name]
+            words = ["-IS", str(_PEER), "stdio", era, str(directory), name]
             world.servers[name] = StdioServer(sys.executable, words)
             world.ours.append(name)
         yield world

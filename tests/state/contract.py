@@ -91,13 +91,13 @@ class StateContract:
 
     @pytest.mark.parametrize("number", range(len(OBJECTS)))
     def test_an_object_comes_back_as_it_was_given(self, number: int, address: str) -> None:
-        given = OBJECTS[number]
-        assert self.open(address).change(self.kind, "a", lambda found: given) == given
+        passed = OBJECTS[number]
+        assert self.open(address).change(self.kind, "a", lambda found: passed) == passed
         state = self.open(address)
-        assert state.get(self.kind, "a") == given
-        assert state.list(self.kind) == {"a": given}
+        assert state.get(self.kind, "a") == passed
+        assert state.list(self.kind) == {"a": passed}
         assert json.dumps(state.get(self.kind, "a"), sort_keys=True) == json.dumps(
-            given, sort_keys=True
+            passed, sort_keys=True
         )
 
     def test_a_change_gets_what_is_there_and_puts_what_it_returns(self, state: Storage) -> None:
@@ -132,16 +132,16 @@ class StateContract:
         assert state.change(self.kind, "a", lambda found: {"n": 3}) == {"n": 3}
 
     @pytest.mark.parametrize("odd", [{"a": float("nan")}, {"a": object()}, {"a": {1, 2}}])
-    def test_what_is_not_json_is_not_kept(self, odd: dict[str, Any], state: Storage) -> None:
+    def test_what_is_not_json_is_not_stored(self, odd: dict[str, Any], state: Storage) -> None:
         state.change(self.kind, "a", lambda found: {"n": 1})
         with pytest.raises((TypeError, ValueError)):
             state.change(self.kind, "a", lambda found: odd)
         assert state.get(self.kind, "a") == {"n": 1}
 
     def test_what_a_caller_does_to_an_object_it_got_changes_nothing(self, state: Storage) -> None:
-        given = {"list": [1]}
-        returned = state.change(self.kind, "a", lambda found: given)
-        given["list"].append(2)
+        passed = {"list": [1]}
+        returned = state.change(self.kind, "a", lambda found: passed)
+        passed["list"].append(2)
         got, listed = state.get(self.kind, "a"), state.list(self.kind)["a"]
         for each in (returned, got, listed):
             assert each == {"list": [1]}
@@ -207,14 +207,14 @@ class StateContract:
             state.change(self.kind, "a", lambda found, n=n: {"n": n % 2})  # type: ignore[misc]
         assert len(set(seen)) == len(seen)
 
-    def test_a_watch_that_has_ended_is_not_told_of_changes(self, state: Storage) -> None:
-        told: list[str] = []
+    def test_a_watch_that_has_ended_is_not_notified_of_changes(self, state: Storage) -> None:
+        reported: list[str] = []
         for _ in range(2):
-            end = state.watch(self.kind, lambda: told.append("too late"))
+            end = state.watch(self.kind, lambda: reported.append("too late"))
             end()
             end()
         state.change(self.kind, "a", lambda found: {"n": 1})
-        assert told == []
+        assert reported == []
 
     # ----------------------------------------------------------------------- secrets
 
@@ -284,7 +284,7 @@ class SharedStateContract(StateContract):
 
 class DatabaseStateContract(SharedStateContract):
     """For a state whose writers of different keys do not wait for one another, and whose ``watch``
-    tells of changes."""
+    reports changes."""
 
     def test_changes_that_end_in_another_order_than_they_began_give_another_stamp_each(
         self, address: str
@@ -305,19 +305,19 @@ class DatabaseStateContract(SharedStateContract):
         stamps.append(reader.stamp(KIND))
         assert len(set(stamps)) == len(stamps) == 5
 
-    def test_it_tells_of_changes_made_elsewhere(self, address: str) -> None:
+    def test_it_reports_changes_made_elsewhere(self, address: str) -> None:
         one, other = self.open(address), self.open(address)
         assert one.reports_changes
-        told = threading.Semaphore(0)
-        end = one.watch(KIND, told.release)
-        assert told.acquire(timeout=120), "what changed before it began may have been missed"
+        reported = threading.Semaphore(0)
+        end = one.watch(KIND, reported.release)
+        assert reported.acquire(timeout=120), "what changed before it began may have been missed"
         strange: list[str] = []
         end_other = one.watch(self.other, lambda: strange.append("told"))
         for n in range(3):
             other.change(KIND, "a", lambda found, n=n: {"n": n})  # type: ignore[misc]
-            assert told.acquire(timeout=120)
+            assert reported.acquire(timeout=120)
         other.remove(KIND, ["a", "b"])
-        assert told.acquire(timeout=120)
+        assert reported.acquire(timeout=120)
         assert strange == []
         end_other()
         end()
@@ -344,7 +344,7 @@ def tell_secret(opener: str, address: str) -> None:
 
 
 def count_on(opener: str, address: str) -> Iterator[int]:
-    """Yields each number once it was kept."""
+    """Yields each number once it was stored."""
     state = open_by_name(opener, address)
     n = max((each["n"] for each in state.list(KIND).values()), default=0)
     while True:
@@ -390,7 +390,7 @@ def killed_writers(writer: str, *args: str, kills: int = 100) -> Iterator[int]:
     """Run ``writer(*args)`` again and again, each in a process that is killed at some moment.
 
     ``writer`` yields a number after each thing that it has written. Yields the last such number
-    (0 before the first) after each kill, and once more after a last writer wrote three things.
+    (0 before the first) after each kill, and again after a last writer wrote three things.
     """
     nursery = _python(_NURSERY, writer, str(kills), *args, stdin=subprocess.PIPE)
     assert nursery.stdin is not None

@@ -115,7 +115,7 @@ def test_a_process_of_another_machine_counts_as_gone_within_a_minute(
     assert take(other, "b") is then
 
 
-def test_a_clock_that_is_ahead_holds_up_nobody_for_long(
+def test_a_clock_that_is_ahead_holds_up_no_one_for_long(
     state: FileState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls, other = state.calls, Calls(FileState(state.path))
@@ -129,7 +129,7 @@ def test_a_clock_that_is_ahead_holds_up_nobody_for_long(
     assert take(other, "b") is Claim.MINE
 
 
-def test_a_claim_whose_writer_was_told_that_it_failed_is_held_by_nobody(tmp_path: Path) -> None:
+def test_a_claim_whose_writer_was_informed_that_it_failed_is_held_by_no_one(tmp_path: Path) -> None:
     """As where the connection ends while a database commits."""
 
     class Uncertain(FileState):
@@ -283,7 +283,9 @@ def test_a_storage_that_hangs_holds_no_close(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("row", [{}, {"state": "sent"}, {"state": "sent", "digest": "d"}], ids=str)
-def test_a_row_that_is_none_is_told_and_left(row: dict[str, Any], state: FileState) -> None:
+def test_a_row_that_is_not_valid_is_reported_and_left(
+    row: dict[str, Any], state: FileState
+) -> None:
     state.change("calls", "k", lambda found: {**row, "due": 0})
     for use in (lambda: take(state.calls, "a"), state.calls.unsettled):
         with pytest.raises(ConfigError, match="a call cannot be read"):
@@ -416,13 +418,15 @@ def test_who_settles_late_takes_nothing_from_another_caller() -> None:
     assert calls.storage.list("calls")["k"]["mark"] == "b"
 
 
-@pytest.mark.parametrize("given", [{}, [], 5, "text", {"content": 5}, {"content": {1, 2}}], ids=str)
-def test_what_is_not_a_result_settles_nothing(given: Any) -> None:
+@pytest.mark.parametrize(
+    "passed", [{}, [], 5, "text", {"content": 5}, {"content": {1, 2}}], ids=str
+)
+def test_what_is_not_a_result_settles_nothing(passed: Any) -> None:
     calls = MemoryState().calls
     with pytest.raises(ConfigError, match=r"settle\(\): not a valid tool result"):
-        calls.settle("k", given)
+        calls.settle("k", passed)
     with pytest.raises(ConfigError, match=r"settle\(5\): give the key of a call, a str"):
-        calls.settle(5, given)  # type: ignore[arg-type]
+        calls.settle(5, passed)  # type: ignore[arg-type]
 
 
 def test_a_result_of_32_megabytes_is_the_largest_that_settles() -> None:

@@ -68,7 +68,7 @@ class SecretOfItsOwn(PostgresState):
 
 
 class NoRemoval(PostgresState):
-    """Removes nothing that it is told to remove together."""
+    """Removes nothing that is to be removed together."""
 
     def remove(self, kind: str, keys: Iterable[str]) -> None:
         pass

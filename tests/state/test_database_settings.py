@@ -1,4 +1,4 @@
-"""What a database is set to changes nothing of what is kept in it."""
+"""The settings of a database change nothing of what is stored in it."""
 
 from __future__ import annotations
 

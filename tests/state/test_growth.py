@@ -1,4 +1,4 @@
-"""What a call asks of a database does not grow with what is kept there."""
+"""The work of a call in a database does not grow with what is stored there."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def calls(url: str, name: str) -> None:
     state.close()
 
 
-async def test_a_call_reads_no_more_where_much_is_kept(
+async def test_a_call_reads_no_more_where_much_is_stored(
     postgres: PostgresServer, database: str, statements: Counter[str]
 ) -> None:
     await calls(database, "first")

@@ -173,7 +173,7 @@ def test_after_a_success_the_lease_is_renewed_and_the_times_begin_again(
     assert lease._left == []
 
 
-def test_a_change_that_the_state_refuses_for_good_is_dropped(
+def test_a_change_that_the_state_refuses_permanently_is_dropped(
     lease: Lease, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refused() -> None:

@@ -169,12 +169,12 @@ class Database:
         """Another server, with all that was acknowledged, comes in its place."""
         self.server.stop()
         yield
-        old = self.server.folder / "data"
-        shutil.copytree(old, self.server.folder / "copy")
+        old = self.server.directory / "data"
+        shutil.copytree(old, self.server.directory / "copy")
         shutil.rmtree(old)
-        (self.server.folder / "copy").rename(old)
+        (self.server.directory / "copy").rename(old)
         for path in [old, *old.rglob("*")]:
-            shutil.chown(path, *_owner(self.server.folder))
+            shutil.chown(path, *_owner(self.server.directory))
         self.server.start()
 
 
@@ -268,7 +268,7 @@ async def test_a_call_is_refused_before_it_is_sent_and_works_when_the_database_d
 
 @pytest.mark.slow
 @pytest.mark.parametrize("use", ["audit", "decisions", "pending"])
-async def test_each_thing_that_is_kept_refuses_alone(
+async def test_each_thing_that_is_stored_refuses_alone(
     use: str, database: Database, state: PostgresState
 ) -> None:
     server = Server()
@@ -297,7 +297,7 @@ async def test_connections_that_were_lost_unseen_cost_no_call(
 
 
 @pytest.mark.slow
-async def test_a_role_without_rights_is_told_what_it_lacks_and_nothing_is_sent(
+async def test_a_role_without_rights_is_informed_of_what_it_lacks_and_nothing_is_sent(
     database: Database, state: PostgresState
 ) -> None:
     server = Server()
@@ -334,8 +334,8 @@ async def test_a_call_that_ran_meanwhile_gives_its_result_and_is_written_down_la
                 await anyio.sleep(0.01)
         assert (await call(session, "all", "2")).text == "ran"
         assert len(server.sent) == 2
-    said = calls_in_the_audit(state)
-    assert said.count(("closed", "ok")) == said.count(("opened", "")) - said.count(
+    reported = calls_in_the_audit(state)
+    assert reported.count(("closed", "ok")) == reported.count(("opened", "")) - reported.count(
         ("closed", "StateError")
     )
     assert verify_audit(state).open_calls == ()
@@ -382,7 +382,7 @@ async def test_a_call_that_waits_for_a_person_outlives_a_restart_of_the_database
 
 
 @pytest.mark.slow
-async def test_a_login_that_cannot_be_looked_up_asks_nobody_to_log_in_again(
+async def test_a_login_that_cannot_be_looked_up_asks_no_one_to_log_in_again(
     database: Database, state: PostgresState
 ) -> None:
     async with guarded() as world:

@@ -53,9 +53,9 @@ def error_of(use: Callable[[], object]) -> McpError:
     with pytest.raises(McpError) as caught:
         use()
     error = caught.value
-    shown = [repr(error), str(error), *traceback.format_exception(error)]
-    shown += [repr(error.__cause__), repr(error.__context__)]
-    assert not [secret for secret in SECRETS for text in shown if secret in text]
+    displayed = [repr(error), str(error), *traceback.format_exception(error)]
+    displayed += [repr(error.__cause__), repr(error.__context__)]
+    assert not [secret for secret in SECRETS for text in displayed if secret in text]
     return error
 
 
@@ -70,7 +70,7 @@ def down(use: Callable[[], object]) -> StateError:
 # ------------------------------------------------------------------------- away
 
 
-def test_one_that_cannot_be_reached_is_told_at_once_and_leaks_no_thread(
+def test_one_that_cannot_be_reached_is_reported_at_once_and_leaks_no_thread(
     opened: Callable[..., PostgresState], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -276,7 +276,7 @@ ODD_DSNS = [
 
 
 @pytest.mark.parametrize("dsn", ODD_DSNS)
-def test_what_is_no_dsn_is_refused_without_repeating_it(dsn: Any) -> None:
+def test_what_is_not_dsn_is_refused_without_repeating_it(dsn: Any) -> None:
     error = error_of(lambda: PostgresState(dsn))
     assert isinstance(error, ConfigError)
     assert "postgresql://user@host:5432/database" in str(error)
@@ -399,10 +399,10 @@ def until_connected(server: PostgresServer, url: str, wanted: int) -> None:
 def test_what_it_opened_ends_with_it(how: str, postgres: PostgresServer) -> None:
     url, before = postgres.new_database(), threading.active_count()
     state = PostgresState(url)
-    told = threading.Event()
-    state.watch(KIND, told.set)
+    notified = threading.Event()
+    state.watch(KIND, notified.set)
     state.get(KIND, "a")
-    assert told.wait(20)
+    assert notified.wait(20)
     assert connected(postgres, url) == 2
     if how == "closed":
         state.close()

@@ -81,7 +81,7 @@ async def test_a_decision_made_elsewhere_wakes_the_call_that_waits_and_its_quest
                     id,
                     Allow(),
                 )
-    assert [type(answer) for answer in answers] == [Allow, Allow]
+    assert [type(decision) for decision in answers] == [Allow, Allow]
     here.close()
     there.close()
 
@@ -90,7 +90,7 @@ async def test_a_call_that_waits_finds_the_decision_where_no_notification_comes(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(approval_queue, "_SLOW_LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(Listener, "_notify", lambda *told: None)
+    monkeypatch.setattr(Listener, "_notify", lambda *progress: None)
     here, there = PostgresState(database), PostgresState(database)
     mine, theirs = ApprovalQueue(decisions=here.decisions), ApprovalQueue(decisions=there.decisions)
     with anyio.fail_after(30):

@@ -56,13 +56,13 @@ def refused(state: PostgresState) -> str:
     return str(caught.value)
 
 
-def test_with_a_key_nothing_secret_stands_in_the_database_and_it_comes_back(
+def test_with_a_key_nothing_secret_is_in_the_database_and_it_is_found_again(
     opened: Callable[[bytes | None], PostgresState],
 ) -> None:
     keep(opened(KEY))
-    kept = bodies(opened(KEY))
-    assert "sealed" in kept
-    assert not [word for word in ("access", "refresh", "secret") if f"the {word}" in kept]
+    stored = bodies(opened(KEY))
+    assert "sealed" in stored
+    assert not [word for word in ("access", "refresh", "secret") if f"the {word}" in stored]
     again = opened(KEY)
     assert anyio.run(again.tokens.load, PLACE) == TOKEN
     assert anyio.run(again.tokens.load_registration, "https://issuer.example") == REGISTRATION

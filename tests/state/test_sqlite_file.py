@@ -46,7 +46,7 @@ def put(file: SqliteFile, key: str = "a") -> None:
     file.change(KIND, key, lambda found: {"n": 1, "due": 5})
 
 
-def test_it_and_its_folder_are_for_their_owner_alone(path: Path, file: SqliteFile) -> None:
+def test_it_and_its_directory_are_for_their_owner_alone(path: Path, file: SqliteFile) -> None:
     put(file)
     modes = {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()}
     assert set(modes) == {"things.db", "things.db-wal", "things.db-shm"}
@@ -120,7 +120,7 @@ def test_a_file_that_was_removed_is_made_again(path: Path, file: SqliteFile) -> 
     assert open_file(str(path)).get(KIND, "a") == {"n": 1, "due": 5}
 
 
-def test_busy_is_told_from_down(
+def test_busy_is_distinguished_from_down(
     path: Path, file: SqliteFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_file, "_BUSY_SECONDS", 0.05)

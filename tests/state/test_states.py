@@ -42,25 +42,25 @@ class DictState(State):
     """What a host writes for an engine of its own: four methods."""
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[str, str], str] = {}
+        self.stored: dict[tuple[str, str], str] = {}
         self.changes = 0
         self.lock = threading.Lock()
 
     def get(self, kind: str, key: str) -> Object | None:
-        return json.loads(self.kept.get((kind, key), "null"))  # type: ignore[no-any-return]
+        return json.loads(self.stored.get((kind, key), "null"))  # type: ignore[no-any-return]
 
     def change(self, kind: str, key: str, function: Change) -> Object | None:
         with self.lock:
-            before = self.kept.get((kind, key), "null")
+            before = self.stored.get((kind, key), "null")
             after = json.dumps(function(json.loads(before)), allow_nan=False)
-            self.kept[kind, key] = after
+            self.stored[kind, key] = after
             self.changes += after != before
             return self.get(kind, key)
 
     def list(self, kind: str) -> dict[str, Object]:
         with self.lock:
-            kept = [key for kind_, key in self.kept if kind_ == kind]
-        found = {key: self.get(kind, key) for key in kept}
+            stored = [key for kind_, key in self.stored if kind_ == kind]
+        found = {key: self.get(kind, key) for key in stored}
         return {key: each for key, each in found.items() if each is not None}
 
     def stamp(self, kind: str) -> int:
@@ -74,7 +74,7 @@ class TestStateOfOnesOwn(StateContract):
         self.opener = lambda address: state
         return ""
 
-    async def test_it_hands_out_what_any_state_does(self) -> None:
+    async def test_it_returns_what_any_state_does(self) -> None:
         state = DictState()
         assert state.decisions.list() == ()
         assert state.pins._read() == {}
@@ -93,7 +93,7 @@ def test_a_file_of_some_kinds_keeps_no_other(tmp_path: Path) -> None:
         open_file(str(tmp_path / "things.json")).get("cats", "a")
 
 
-def test_a_folder_and_its_files_are_for_their_owner_alone_whatever_the_umask(
+def test_a_directory_and_its_files_are_for_their_owner_alone_whatever_the_umask(
     tmp_path: Path,
 ) -> None:
     before = os.umask(0)
@@ -101,10 +101,10 @@ def test_a_folder_and_its_files_are_for_their_owner_alone_whatever_the_umask(
         FileState(tmp_path / "deep" / "er").change(KIND, "a", lambda found: {})
     finally:
         os.umask(before)
-    for folder in (tmp_path / "deep", tmp_path / "deep" / "er"):
-        assert folder.stat().st_mode & 0o777 == 0o700
-    assert [path.name for path in folder.iterdir()] == ["things.json"]
-    assert (folder / "things.json").stat().st_mode & 0o777 == 0o600
+    for directory in (tmp_path / "deep", tmp_path / "deep" / "er"):
+        assert directory.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in directory.iterdir()] == ["things.json"]
+    assert (directory / "things.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_reading_makes_nothing(tmp_path: Path) -> None:
@@ -116,11 +116,11 @@ def test_reading_makes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777, 0o1777])
-def test_a_folder_that_others_may_write_is_refused(mode: int, tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    state = FileState(folder)
+def test_a_directory_that_others_may_write_is_refused(mode: int, tmp_path: Path) -> None:
+    directory = tmp_path / "state"
+    state = FileState(directory)
     state.change(KIND, "a", lambda found: {})
-    folder.chmod(mode)
+    directory.chmod(mode)
     uses: list[Callable[[], object]] = [
         lambda: state.get(KIND, "a"),
         lambda: state.change(KIND, "a", lambda found: None),
@@ -128,7 +128,7 @@ def test_a_folder_that_others_may_write_is_refused(mode: int, tmp_path: Path) ->
     for use in uses:
         with pytest.raises(ConfigError, match=r"its directory .* may be written by others .*chmod"):
             use()
-    folder.chmod(0o755)
+    directory.chmod(0o755)
     assert state.get(KIND, "a") == {}
 
 
@@ -199,26 +199,26 @@ def test_a_file_that_cannot_be_used_is_an_error_and_never_written_over(
     assert path.read_text() == text
 
 
-def test_a_key_that_somebody_damaged_is_an_error(tmp_path: Path) -> None:
+def test_a_key_that_was_damaged_is_an_error(tmp_path: Path) -> None:
     state = FileState(tmp_path / "state")
     state.change("keys", "a", lambda found: {"key": "ab"})
     with pytest.raises(ConfigError, match=r"keys\.json .* 64 hexadecimal digits"):
         state.secret("a")
 
 
-def test_an_error_in_what_is_kept_names_the_file(tmp_path: Path) -> None:
+def test_an_error_in_what_is_stored_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "state"
     assert str(path / "things.json") in str(FileState(path).unusable(KIND, "it is odd"))
     assert "it is odd" in str(MemoryState().unusable(KIND, "it is odd"))
 
 
 @pytest.mark.parametrize("kind", ["", "../a", "a/b", "A", "ä", "a.b", "_a", "a" * 100])
-def test_a_kind_of_a_folder_is_a_word(kind: str, tmp_path: Path) -> None:
+def test_a_kind_of_a_directory_is_a_word(kind: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not a kind"):
         FileState(tmp_path).get(kind, "a")
 
 
-def test_a_path_is_a_state_in_that_folder_and_anything_else_is_refused(tmp_path: Path) -> None:
+def test_a_path_is_a_state_in_that_directory_and_anything_else_is_refused(tmp_path: Path) -> None:
     made, memory = state_of(tmp_path / "state"), MemoryState()
     assert isinstance(made, FileState)
     assert made.path == tmp_path / "state"

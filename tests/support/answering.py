@@ -79,10 +79,10 @@ async def answering(
     def frames(message: Message) -> list[bytes]:
         if "id" not in message or "method" not in message:
             return []
-        said = _said(era, answers, message)
-        if said is None:
+        reported = _said(era, answers, message)
+        if reported is None:
             return []
-        spelled = spell(message, {"jsonrpc": "2.0", "id": message["id"], **said})
+        spelled = spell(message, {"jsonrpc": "2.0", "id": message["id"], **reported})
         return spelled if isinstance(spelled, list) else [spelled]
 
     if wire == "memory":
@@ -163,14 +163,14 @@ def _over_http(frames: Callable[[Message], list[bytes]], *, streams: bool) -> An
         if request.method != "POST":
             await reply.send(405 if request.method == "GET" else 200)
             return
-        said = frames(request.message)
-        if not said:
+        reported = frames(request.message)
+        if not reported:
             await reply.send(202)
-        elif len(said) == 1 and not streams:
-            await reply.send(200, said[0], {"Content-Type": "application/json"})
+        elif len(reported) == 1 and not streams:
+            await reply.send(200, reported[0], {"Content-Type": "application/json"})
         else:
             await reply.stream()
-            for frame in said:
+            for frame in reported:
                 await reply.chunk(b"data: " + frame + b"\n\n")
             await reply.end()
 
@@ -184,11 +184,11 @@ class Wire:
     """
 
     def __init__(
-        self, answer: Callable[..., Any], spell: Callable[[dict[str, Any]], Any] = dict
+        self, response: Callable[..., Any], spell: Callable[[dict[str, Any]], Any] = dict
     ) -> None:
-        self._answer = answer
+        self._answer = response
         self._spell = spell
-        self._has_send = len(inspect.signature(answer).parameters) > 1
+        self._has_send = len(inspect.signature(response).parameters) > 1
         self.messages: list[dict[str, Any]] = []
         self.opened: list[Any] = []
         self.closed: list[Any] = []

@@ -27,7 +27,7 @@ FORM = form(name={"type": "string"})
 
 
 class Asking:
-    """Answers to its questions are kept in ``answers``, results as well as errors."""
+    """Responses to its questions are stored in ``answers``, results as well as errors."""
 
     def __init__(self, revision: str, *questions: Question, state: str | None = "s~t=") -> None:
         self.revision = revision

@@ -1,7 +1,7 @@
-"""A server over stdio that asks back, tells and takes back: the standard library alone, both eras.
+"""A server over stdio that asks back, notifies and withdraws. The standard library, both eras.
 
 ``python asking_stdio.py handshake|stateless``. Each tool does one thing a server may do to its
-client in the middle of a call; its result says what the client did.
+client in the middle of a call; its result contains what the client did.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def tell(method: str, **params: Any) -> None:
 
 
 def text(value: Any) -> dict[str, Any]:
-    said = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-    return {"content": [{"type": "text", "text": said}]}
+    reported = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return {"content": [{"type": "text", "text": reported}]}
 
 
 class Server:

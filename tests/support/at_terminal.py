@@ -1,6 +1,6 @@
-"""A host whose calls are approved at the terminal; what it does is told by its argument.
+"""A host whose calls are approved at the terminal; its argument chooses what it does.
 
-Lines that start with "= " say what happened.
+Lines that start with "= " report what happened.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def call(session: Session, arguments: Any) -> None:
 
 
 async def told() -> None:
-    """Until the test says so, by a file."""
+    """Until the test releases it, by a file."""
     while not Path(given["flag"]).exists():
         await anyio.sleep(0.01)
 

@@ -126,7 +126,7 @@ class World:
         self.refresh_tokens.clear()
 
     async def agree(self, url: str) -> str:
-        """What a browser does, and a person who says yes: where it ends."""
+        """What a browser does, and a person who agrees: where it ends."""
         # All of it is plain HTTP: no certificates to load, which takes longer than all the rest.
         async with httpx.AsyncClient(trust_env=False, timeout=None, verify=False) as browser:
             reply = await browser.get(url)
@@ -156,14 +156,14 @@ class World:
         about = f'resource_metadata="{place}"'
         if scheme != "Bearer" or grant is None or grant.revoked:
             scope = f', scope="{self.options.scope}"' if self.options.scope else ""
-            said = self.options.challenge(f"Bearer {about}{scope}")
-            await reply.send(401, headers={"WWW-Authenticate": said})
+            reported = self.options.challenge(f"Bearer {about}{scope}")
+            await reply.send(401, headers={"WWW-Authenticate": reported})
             return
         tool = request.message.get("params", {}).get("name", "")
         wanted = self.options.needs.get(tool, "")
         if not set(wanted.split()) <= set(grant.scope.split()):
-            said = f'Bearer error="insufficient_scope", scope="{wanted}", {about}'
-            await reply.send(403, headers={"WWW-Authenticate": said})
+            reported = f'Bearer error="insufficient_scope", scope="{wanted}", {about}'
+            await reply.send(403, headers={"WWW-Authenticate": reported})
             return
         await self.app(request, reply)
 
@@ -245,8 +245,8 @@ class World:
             return
         code = secrets.token_urlsafe(12)
         self.codes[code] = params
-        answer = {"code": code, "state": params["state"], "iss": self.issuer}
-        query = urlencode(self.options.redirect(answer))
+        response = {"code": code, "state": params["state"], "iss": self.issuer}
+        query = urlencode(self.options.redirect(response))
         await reply.send(302, headers={"Location": f"{params['redirect_uri']}?{query}"})
 
     def _token(self, request: Request) -> Document:

@@ -16,7 +16,7 @@ __all__ = ["Authority", "self_signed"]
 
 
 def self_signed(
-    folder: Path, *, days: int = 30, address: str = "127.0.0.1"
+    directory: Path, *, days: int = 30, address: str = "127.0.0.1"
 ) -> tuple[Path, ssl.SSLContext]:
     """A certificate that is its own authority, as a file, and a server's context with it.
 
@@ -39,7 +39,7 @@ def self_signed(
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    public, private = folder / "certificate.pem", folder / "key.pem"
+    public, private = directory / "certificate.pem", directory / "key.pem"
     public.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     private.write_bytes(
         key.private_bytes(
@@ -69,18 +69,18 @@ _SIGNS_OTHERS = x509.KeyUsage(
 class Authority:
     """A small authority: ``file`` is its own certificate, for clients that trust it."""
 
-    def __init__(self, folder: Path, issuer: Authority | None = None) -> None:
+    def __init__(self, directory: Path, issuer: Authority | None = None) -> None:
         """With ``issuer``, it has that one's signature, but not the right to sign."""
-        self._folder = folder
+        self._folder = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"CA in {folder.name}")])
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"CA in {directory.name}")])
         self._certificate = self._sign(self._name, self._key, issuer or self, ca=issuer is None)
         self._chain = [] if issuer is None else [self._certificate]
-        self.file = folder / "authority.pem"
+        self.file = directory / "authority.pem"
         self.file.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
     def another(self) -> Authority:
-        """One of the same name, with another key, that nobody trusts."""
+        """A certificate of the same name, with another key, that no one trusts."""
         return Authority(_subfolder(self._folder, "another"))
 
     def leaf_as_authority(self) -> Authority:
@@ -158,15 +158,15 @@ class Authority:
         return builder.sign(issuer._key, hashes.SHA256())
 
 
-def _subfolder(folder: Path, name: str) -> Path:
-    (folder / name).mkdir()
-    return folder / name
+def _subfolder(directory: Path, name: str) -> Path:
+    (directory / name).mkdir()
+    return directory / name
 
 
 def _context(
-    folder: Path, chain: list[x509.Certificate], key: ec.EllipticCurvePrivateKey
+    directory: Path, chain: list[x509.Certificate], key: ec.EllipticCurvePrivateKey
 ) -> ssl.SSLContext:
-    public, private = folder / "chain.pem", folder / "chain-key.pem"
+    public, private = directory / "chain.pem", directory / "chain-key.pem"
     pem = serialization.Encoding.PEM
     public.write_bytes(b"".join(each.public_bytes(pem) for each in chain))
     private.write_bytes(

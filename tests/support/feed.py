@@ -18,7 +18,7 @@ __all__ = ["Feed", "source_of"]
 
 
 class Feed(ListSubscription):
-    """Says of itself what the test says: whether a change would be heard."""
+    """Reports of itself what the test sets: whether a change would be received."""
 
     def __init__(self) -> None:
         super().__init__("files", TOOLS, 1.0)

@@ -1,6 +1,6 @@
 """A server with skills, two pages of them: the standard library alone, over any transport.
 
-A tool, ``revise``, changes a file and what is said of it; ``tamper`` changes the file alone.
+A tool, ``revise``, changes a file and its entry; ``tamper`` changes the file alone.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Guides(Stateless):
         self.announced = dict(self.files)
 
     def entry(self, uri: str) -> dict[str, Any]:
-        folder, name = uri.removesuffix("SKILL.md"), uri.split("/")[-2]
-        files = {file: text.encode() for file, text in self.announced.items() if folder in file}
+        directory, name = uri.removesuffix("SKILL.md"), uri.split("/")[-2]
+        files = {file: text.encode() for file, text in self.announced.items() if directory in file}
         return {
             "uri": uri,
             "frontmatter": {"name": name, "description": f"How to {name}"},
@@ -77,9 +77,9 @@ class Guides(Stateless):
 def main() -> None:
     guides = Guides()
     for line in sys.stdin:
-        said = guides.reply(json.loads(line), lambda message: None)
-        if said is not None:
-            print(json.dumps(said), flush=True)
+        response = guides.reply(json.loads(line), lambda message: None)
+        if response is not None:
+            print(json.dumps(response), flush=True)
 
 
 if __name__ == "__main__":

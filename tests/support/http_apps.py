@@ -31,8 +31,8 @@ def failure(request: Request, code: int, message: str = "no", data: Any = None) 
     return {"jsonrpc": "2.0", "id": request.message.get("id"), "error": error}
 
 
-def text(said: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": said}], "resultType": "complete"}
+def text(reported: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": reported}], "resultType": "complete"}
 
 
 def _echo(arguments: Mapping[str, Any]) -> str:
@@ -72,11 +72,11 @@ class _App:
         self.calls.append(params)
         tool = self.tools[params["name"]]
         wanted = len(inspect.signature(tool).parameters)
-        said = tool(*(params["arguments"], request, reply)[:wanted])
-        if inspect.isawaitable(said):
-            said = await said
-        if said is not None:
-            await self.send(request, reply, text(said))
+        reported = tool(*(params["arguments"], request, reply)[:wanted])
+        if inspect.isawaitable(reported):
+            reported = await reported
+        if reported is not None:
+            await self.send(request, reply, text(reported))
 
 
 class Stateless(_App):
@@ -118,8 +118,8 @@ class Handshake(_App):
         self.answered = anyio.Event()
 
     async def __call__(self, request: Request, reply: Reply) -> None:
-        says, id = request.rpc_method, request.headers.get("mcp-session-id")
-        if says == "initialize":
+        expected, id = request.rpc_method, request.headers.get("mcp-session-id")
+        if expected == "initialize":
             await self._initialize(request, reply)
         elif request.method == "POST" and id is None:
             await reply.send(400, b"Bad Request: Mcp-Session-Id header is required")
@@ -130,11 +130,11 @@ class Handshake(_App):
         elif request.method == "DELETE":
             self.ended.add(str(id))
             await reply.send(200)
-        elif says == "tools/list":
+        elif expected == "tools/list":
             await self.send(request, reply, {"tools": self.listed()})
-        elif says == "tools/call":
+        elif expected == "tools/call":
             await self.call(request, reply)
-        elif says == "ping":
+        elif expected == "ping":
             await self.send(request, reply, {})
         else:
             if "result" in request.message or "error" in request.message:
@@ -189,10 +189,10 @@ class Legacy(_App):
             case "tools/call":
                 params = request.message["params"]
                 self.calls.append(params)
-                said = self.tools[params["name"]](params["arguments"])
-                if said is None:
+                reported = self.tools[params["name"]](params["arguments"])
+                if reported is None:
                     return
-                result = text(said)
+                result = text(reported)
             case "ping":
                 result = {}
             case _:
@@ -213,16 +213,16 @@ class LibraryApp:
         elif request.rpc_method == "subscriptions/listen":
             await self._stream(reply, request)
         else:
-            said = self.library.reply(request.message, lambda message: None)
-            if said is None:
+            response = self.library.reply(request.message, lambda message: None)
+            if response is None:
                 await reply.send(202)
             else:
-                unknown = said.get("error", {}).get("code") == -32601
+                unknown = response.get("error", {}).get("code") == -32601
                 head = {"Mcp-Session-Id": "one"} if request.rpc_method == "initialize" else {}
-                await reply.json(said, 404 if unknown else 200, head)
+                await reply.json(response, 404 if unknown else 200, head)
 
     async def _stream(self, reply: Reply, request: Request | None) -> None:
-        """Send what is said until the client goes away."""
+        """Send messages until the client goes away."""
         sender, receiver = anyio.create_memory_object_stream[Any](math.inf)
         await reply.stream()
         async with sender, receiver, anyio.create_task_group() as tasks:

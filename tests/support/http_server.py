@@ -93,7 +93,7 @@ class Reply:
         await self.send(status, json.dumps(value).encode(), head)
 
     async def stream(self, headers: Mapping[str, str] | None = None) -> None:
-        """Begin a stream of events, or whatever ``headers`` say."""
+        """Begin a stream of events, or whatever ``headers`` declare."""
         head = {
             "Content-Type": "text/event-stream",
             "Transfer-Encoding": "chunked",
@@ -247,12 +247,12 @@ async def listening(
 ) -> AsyncIterator[Heard]:
     """Each connection is closed when ``converse`` returns."""
     plain = await anyio.create_tcp_listener(local_host=host)
-    heard = Heard(plain.extra(SocketAttribute.local_port))
+    received = Heard(plain.extra(SocketAttribute.local_port))
     listener: Listener[Any] = plain if tls is None else TLSListener(plain, tls, False)
 
     async def connection(stream: Any) -> None:
-        line = Line(stream, len(heard.lines) + 1)
-        heard.lines.append(line)
+        line = Line(stream, len(received.lines) + 1)
+        received.lines.append(line)
         async with stream:
             try:
                 await converse(line)
@@ -261,5 +261,5 @@ async def listening(
 
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, connection)
-        yield heard
+        yield received
         tasks.cancel_scope.cancel()

@@ -74,7 +74,7 @@ class Ledger:
         return True
 
     def not_sent(self) -> None:
-        """Free the Allow of a call that was held until somebody had logged in, and never sent."""
+        """Free the Allow of a call that was held until a person had logged in, and never sent."""
         for allowance in self._call.get() or ():
             if allowance.used_by is self._rounds.get():
                 allowance.used_by = None

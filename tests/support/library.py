@@ -88,12 +88,12 @@ class Library:
         )
 
     def _tools_call(self, params: dict[str, Any]) -> Any:
-        given = params.get("arguments", {})
+        passed = params.get("arguments", {})
         match params["name"]:
             case "write":
-                self.write(given["uri"], given["text"])
+                self.write(passed["uri"], passed["text"])
             case "add":
-                self.add(given["uri"])
+                self.add(passed["uri"])
         link = {"type": "resource_link", "uri": "book:emma", "name": "emma", "size": 14}
         web = {"type": "resource_link", "uri": "https://library.invalid/emma", "name": "web"}
         cover = {"type": "image", "data": COVER, "mimeType": "image/png"}
@@ -105,8 +105,8 @@ class Library:
         books = sorted(self.books)
         at = int(params.get("cursor", 0))
         rest = {"nextCursor": str(at + 1)} if at + 1 < len(books) else {}
-        shown = [{"uri": uri, "name": uri.partition(":")[2]} for uri in books[at : at + 1]]
-        return self._listed(resources=shown, **rest)
+        displayed = [{"uri": uri, "name": uri.partition(":")[2]} for uri in books[at : at + 1]]
+        return self._listed(resources=displayed, **rest)
 
     def _resources_templates_list(self, params: dict[str, Any]) -> Any:
         return self._listed(
@@ -230,13 +230,13 @@ class Stateless(Library):
 def main() -> None:
     library = Handshake() if sys.argv[1:] == ["handshake"] else Stateless()
 
-    def say(message: Any) -> None:
+    def send(message: Any) -> None:
         print(json.dumps(message), flush=True)
 
     for line in sys.stdin:
-        said = library.reply(json.loads(line), say)
-        if said is not None:
-            say(said)
+        response = library.reply(json.loads(line), send)
+        if response is not None:
+            send(response)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""PostgreSQL for tests: a server in a folder of its own, run by an ordinary user on a free port.
+"""PostgreSQL for tests: a server in a directory of its own, run by an ordinary user on a free port.
 
 The fixtures ``database`` (the URL of a new, empty database) and ``own_postgres`` (a server that the
 test may stop, kill and suspend) are in ``tests.conftest``.
@@ -49,24 +49,24 @@ select nspname from pg_namespace where nspname !~ '^pg_' and nspname <> 'informa
 
 
 def new_cluster() -> Path:
-    """A folder with an empty database cluster, which ``PostgresServer`` copies."""
-    folder = _folder()
-    password = folder / "password"
+    """A directory with an empty database cluster, which ``PostgresServer`` copies."""
+    directory = _directory()
+    password = directory / "password"
     password.write_text(PASSWORD)
     _give(password)
     words = [f"--username={USER}", f"--pwfile={password}", "--auth=scram-sha-256", "--no-sync"]
-    words += ["--locale=C", "--encoding=UTF8", "--no-instructions", "-D", str(folder / "data")]
-    _run([str(postgresql() / "initdb"), *words], folder)
-    return folder
+    words += ["--locale=C", "--encoding=UTF8", "--no-instructions", "-D", str(directory / "data")]
+    _run([str(postgresql() / "initdb"), *words], directory)
+    return directory
 
 
 class PostgresServer:
     """A server of a copy of ``cluster``; it runs inside ``with``."""
 
     def __init__(self, cluster: Path, **settings: str) -> None:
-        self.folder = _folder()
-        shutil.copytree(cluster / "data", self.folder / "data")
-        for path in [self.folder / "data", *(self.folder / "data").rglob("*")]:
+        self.directory = _directory()
+        shutil.copytree(cluster / "data", self.directory / "data")
+        for path in [self.directory / "data", *(self.directory / "data").rglob("*")]:
             _give(path)
         self.settings = {**_SETTINGS, **settings}
         self.port = free_port()
@@ -80,7 +80,7 @@ class PostgresServer:
 
     def __exit__(self, *error: object) -> None:
         self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def url(self, database: str = "postgres", *, port: int | None = None) -> str:
         """The URL of a database, with the password; ``port`` is that of a proxy before it."""
@@ -119,11 +119,11 @@ class PostgresServer:
         assert self._process is None
         until = time.monotonic() + _START_SECONDS
         while True:
-            words = [str(postgresql() / "postgres"), "-D", str(self.folder / "data")]
-            with (self.folder / "log").open("ab") as log:
+            words = [str(postgresql() / "postgres"), "-D", str(self.directory / "data")]
+            with (self.directory / "log").open("ab") as log:
                 self._process = subprocess.Popen(
                     [*words, *self._words()],
-                    cwd=self.folder,
+                    cwd=self.directory,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=log,
@@ -134,14 +134,14 @@ class PostgresServer:
                     self.connection().close()
                     return
                 except psycopg.OperationalError:
-                    assert time.monotonic() < until, (self.folder / "log").read_text()
+                    assert time.monotonic() < until, (self.directory / "log").read_text()
                     time.sleep(0.02)
-            # After a kill its shared memory is in use for a moment; or somebody took the port.
-            assert time.monotonic() < until, (self.folder / "log").read_text()
+            # After a kill its shared memory is in use for a moment; or the port was taken.
+            assert time.monotonic() < until, (self.directory / "log").read_text()
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """End it in an orderly way; whoever is connected is disconnected."""
+        """End it in an orderly way; connected clients are disconnected."""
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
@@ -181,15 +181,15 @@ class PostgresServer:
             **self.settings,
             "listen_addresses": "127.0.0.1",
             "port": str(self.port),
-            "unix_socket_directories": str(self.folder),
+            "unix_socket_directories": str(self.directory),
         }
         return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
 
 
-def _folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="pg-"))
-    _give(folder)
-    return folder
+def _directory() -> Path:
+    directory = Path(tempfile.mkdtemp(prefix="pg-"))
+    _give(directory)
+    return directory
 
 
 def _as_ordinary_user() -> dict[str, Any]:
@@ -202,9 +202,9 @@ def _give(path: Path) -> None:
         shutil.chown(path, "nobody")
 
 
-def _run(words: list[str], folder: Path) -> None:
+def _run(words: list[str], directory: Path) -> None:
     done = subprocess.run(
-        words, cwd=folder, capture_output=True, text=True, timeout=120, **_as_ordinary_user()
+        words, cwd=directory, capture_output=True, text=True, timeout=120, **_as_ordinary_user()
     )
     assert done.returncode == 0, done.stderr
 

@@ -179,7 +179,7 @@ class _Errors(logging.Handler):
         self.found: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not record.name.startswith("mcp_client.server."):  # what a server says of itself
+        if not record.name.startswith("mcp_client.server."):  # what a server reports of itself
             self.found.append(self.format(record))
 
 

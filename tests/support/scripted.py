@@ -1,4 +1,4 @@
-"""A server over stdio that does what it is told: the tool's name and the options say which sin.
+"""A server over stdio that misbehaves on demand: the tool's name and the options choose how.
 
 The standard library alone, both eras, one thread. ``TOOLS`` is what a call may do; ``OPTIONS`` are
 about starting, negotiating and listing. Hundreds of tests start it: what few of them need is
@@ -24,7 +24,7 @@ seen: list[dict[str, Any]] = []
 probed = False
 
 
-def say(message: dict[str, Any]) -> None:
+def send(message: dict[str, Any]) -> None:
     write(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
 
@@ -63,7 +63,7 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
         case "release":  # the last that was held is answered first
             while held:
                 late = held.pop()
-                say({"id": late, "result": text(late)})
+                send({"id": late, "result": text(late)})
             return text("released")
         case "raw":  # any bytes at all; ID means the id of this call
             for line in arguments["lines"]:
@@ -81,7 +81,7 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
             signal.pause()
         case "close-input":
             os.close(0)
-            say({"id": id, "result": text("deaf")})
+            send({"id": id, "result": text("deaf")})
             signal.pause()
         case "spawn":
             return text(grandchild())
@@ -91,17 +91,17 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
             print(grandchild(), file=sys.stderr, flush=True)
             os._exit(0)
         case "stop-reading":
-            say({"id": id, "result": text("stopped")})
+            send({"id": id, "result": text("stopped")})
             while not os.path.exists(arguments["until"]):
                 time.sleep(0.01)
         case "flood-pings":
             for number in range(arguments["count"]):
-                say({"id": f"p{number}", "method": "ping"})
+                send({"id": f"p{number}", "method": "ping"})
             return text("flooded")
         case "flood-progress":
             for number in range(arguments["count"]):
                 params = {"progressToken": meta.get("progressToken"), "progress": number}
-                say({"method": "notifications/progress", "params": params})
+                send({"method": "notifications/progress", "params": params})
             return text("flooded")
         case "flood-errors":
             sys.stderr.write("e" * arguments["bytes"] + "\nthe end\n")
@@ -143,8 +143,8 @@ def grandchild() -> int:
     return subprocess.Popen([sys.executable, "-ISc", program]).pid
 
 
-def noting_grandchild(folder: str) -> int:
-    """It makes the folder when it is asked to end."""
+def noting_grandchild(directory: str) -> int:
+    """It makes the directory when it is asked to end."""
     import subprocess
 
     program = (
@@ -154,15 +154,15 @@ def noting_grandchild(folder: str) -> int:
         "signal.sigwait([signal.SIGTERM])\n"
         "os.mkdir(sys.argv[1])\n"
     )
-    command = [sys.executable, "-ISc", program, folder]
+    command = [sys.executable, "-ISc", program, directory]
     child = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert child.stdout is not None
     child.stdout.readline()
     return child.pid
 
 
-def note_and_exit(folder: str) -> None:
-    os.mkdir(folder)
+def note_and_exit(directory: str) -> None:
+    os.mkdir(directory)
     os._exit(0)
 
 
@@ -197,7 +197,7 @@ def page(options: Any, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def discover(options: Any, params: dict[str, Any]) -> dict[str, Any]:
-    """What is said to the probe: the members of the answer besides its id."""
+    """The response to the probe: its members besides the id."""
     unsupported = {"code": -32022, "message": "unsupported"}
     if options.probe_error is not None:
         return {"error": {"code": options.probe_error, "message": "no"}}
@@ -219,7 +219,7 @@ def initialize(options: Any, params: dict[str, Any]) -> dict[str, Any]:
     return {"result": {"protocolVersion": version, "capabilities": {}, "serverInfo": info}}
 
 
-def answer(options: Any, message: dict[str, Any]) -> None:
+def respond(options: Any, message: dict[str, Any]) -> None:
     global probed
     id, method, params = message["id"], message["method"], message.get("params", {})
     if method == "server/discover":
@@ -232,23 +232,23 @@ def answer(options: Any, message: dict[str, Any]) -> None:
             with open(options.calls, "a") as calls:
                 calls.write(json.dumps([params["name"], params.get("arguments")]) + "\n")
         result = call(id, params["name"], params.get("arguments", {}), meta)
-        said = None if result is None else {"result": result}
+        reported = None if result is None else {"result": result}
     elif method == "tools/list":
-        said = {"result": page(options, params)}
+        reported = {"result": page(options, params)}
     elif method == "ping":
-        said = {"result": {}}
+        reported = {"result": {}}
     elif method == "server/discover" and options.era == "stateless":
-        said = discover(options, params)
+        reported = discover(options, params)
     elif method == "initialize" and options.era == "handshake":
-        said = initialize(options, params)
+        reported = initialize(options, params)
     elif options.ignore_unknown:
-        said = None
+        reported = None
     elif method == "server/discover" and options.probe_error is not None:
-        said = discover(options, params)
+        reported = discover(options, params)
     else:
-        said = {"error": {"code": -32601, "message": f"method not found: {method}"}}
-    if said is not None:
-        say({"id": id, **said})
+        reported = {"error": {"code": -32601, "message": f"method not found: {method}"}}
+    if reported is not None:
+        send({"id": id, **reported})
 
 
 OPTIONS = {
@@ -315,7 +315,7 @@ def main() -> None:
     for line in sys.stdin.buffer:
         message = json.loads(line)
         if "id" in message and "method" in message:
-            answer(options, message)
+            respond(options, message)
         else:
             seen.append(message)
     while options.ignore_sigterm:

@@ -38,9 +38,9 @@ def in_memory(books: Library) -> MemoryServer:
     """A library without a process of its own."""
 
     def handler(message: dict[str, Any], send: Callable[[Any], None]) -> None:
-        said = books.reply(message, send)
-        if said is not None:
-            send(said)
+        response = books.reply(message, send)
+        if response is not None:
+            send(response)
 
     return MemoryServer(handler)
 

@@ -36,8 +36,8 @@ _CREATED = {"createdAt": "2026-07-28T09:00:00Z", "lastUpdatedAt": "2026-07-28T09
 
 
 def working(message: str | None = None, **members: Any) -> dict[str, Any]:
-    said = {} if message is None else {"statusMessage": message}
-    return {"status": "working", **said, **members}
+    status = {} if message is None else {"statusMessage": message}
+    return {"status": "working", **status, **members}
 
 
 def done(text: str = "done", **members: Any) -> dict[str, Any]:
@@ -90,15 +90,15 @@ class Tasking:
                 return self.creation()
             case "tasks/get":
                 self.got.set()
-                said = self.states.pop(0) if len(self.states) > 1 else self.states[0]
-                said = await said() if callable(said) else said
-                if isinstance(said, Exception):
-                    raise said
-                return {"resultType": "complete", **self.common(), **said}
+                status = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+                status = await status() if callable(status) else status
+                if isinstance(status, Exception):
+                    raise status
+                return {"resultType": "complete", **self.common(), **status}
             case "tasks/update":
-                return await self.said(self.on_update)
+                return await self.evaluated(self.on_update)
             case "tasks/cancel":
-                return await self.said(self.on_cancel)
+                return await self.evaluated(self.on_cancel)
         return NotImplemented
 
     async def call(self, params: dict[str, Any]) -> Any:
@@ -110,11 +110,11 @@ class Tasking:
     def common(self) -> dict[str, Any]:
         return {"taskId": ID, **_CREATED, "ttlMs": 60_000, "pollIntervalMs": 50}
 
-    async def said(self, answer: Any) -> Any:
-        answer = await answer() if callable(answer) else answer
-        if isinstance(answer, JsonRpcError):
-            raise answer
-        return {"resultType": "complete", **answer}
+    async def evaluated(self, reply: Any) -> Any:
+        reply = await reply() if callable(reply) else reply
+        if isinstance(reply, JsonRpcError):
+            raise reply
+        return {"resultType": "complete", **reply}
 
 
 class TaskingOverHttp:
@@ -131,20 +131,20 @@ class TaskingOverHttp:
         if "mcp-name" in request.headers:
             self.names.append((request.headers["mcp-method"], request.headers["mcp-name"]))
         try:
-            said = await self.server(request.message, lambda message: None)
+            status = await self.server(request.message, lambda message: None)
         except JsonRpcError as error:
             await reply.json(failure(request, error.code, error.message, error.data))
         else:
-            known = said is not NotImplemented
-            await reply.json(answer(request, said) if known else failure(request, -32601))
+            known = status is not NotImplemented
+            await reply.json(answer(request, status) if known else failure(request, -32601))
 
 
 RELATED = "io.modelcontextprotocol/related-task"
 _TIMES = {"createdAt": "2025-11-25T09:00:00Z", "lastUpdatedAt": "2025-11-25T09:00:00Z"}
 
 
-def text(said: str, **members: Any) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": said}], **members}
+def text(status: str, **members: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": status}], **members}
 
 
 class CoreTasking:
@@ -214,19 +214,21 @@ class CoreTasking:
                         raise JsonRpcError(-32601, "requires task augmentation")
                     return text("at once")
                 created = {"task": self.state("working")}
-                return await _said(created if self.created is None else self.created)
+                return await _status(created if self.created is None else self.created)
             case "tasks/get":
                 self.got.set()
-                said = self.states.pop(0) if len(self.states) > 1 else self.states[0]
-                said = await _said(said)
-                return self.state(said) if isinstance(said, str) else {**self.state(""), **said}
+                status = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+                status = await _status(status)
+                return (
+                    self.state(status) if isinstance(status, str) else {**self.state(""), **status}
+                )
             case "tasks/result":
                 self.asked.set()
-                result = await _said(self.result)
+                result = await _status(self.result)
                 return {**result, "_meta": {RELATED: {"taskId": ID}, "kept": 1}}
             case "tasks/cancel":
                 if self.cancels is not None:
-                    return await _said(self.cancels)
+                    return await _status(self.cancels)
                 self.states = ["cancelled"]
                 return self.state("cancelled")
         return NotImplemented
@@ -248,9 +250,9 @@ class CoreTasking:
         return self.answers[id]
 
 
-async def _said(said: Any) -> Any:
-    said = said() if callable(said) else said
-    said = await said if inspect.isawaitable(said) else said
-    if isinstance(said, Exception):
-        raise said
-    return said
+async def _status(status: Any) -> Any:
+    status = status() if callable(status) else status
+    status = await status if inspect.isawaitable(status) else status
+    if isinstance(status, Exception):
+        raise status
+    return status

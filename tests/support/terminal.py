@@ -1,4 +1,4 @@
-"""A person at a terminal, for tests: a pseudo-terminal, what stands on its screen, and hands."""
+"""A person at a terminal, for tests: a pseudo-terminal, the content of its screen, and hands."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def call_of(
     findings: tuple[str, ...] = (),
     **definition: Any,
 ) -> ToolCall:
-    given = {"name": name, "inputSchema": {"type": "object"}, **definition}
-    tool = Tool(name, server, trusted, given)
+    passed = {"name": name, "inputSchema": {"type": "object"}, **definition}
+    tool = Tool(name, server, trusted, passed)
     return ToolCall(
         id="1",
         server=server,
@@ -84,7 +84,7 @@ class Desk:
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, size)
 
     async def screen(self) -> list[str]:
-        """What stands there once all that was written has come."""
+        """The content of the screen once all that was written has come."""
         os.write(self.slave, _MARK)
         await self.until(_MARK.decode())
         self._looked -= 1
@@ -171,13 +171,13 @@ class Desk:
 class Program:
     """``tests/support/at_terminal.py``, started as a shell does: the terminal controls it."""
 
-    def __init__(self, given: str, columns: int = 80, env: dict[str, str] | None = None) -> None:
+    def __init__(self, passed: str, columns: int = 80, env: dict[str, str] | None = None) -> None:
         script = Path(__file__).with_name("at_terminal.py")
         self.raw = bytearray()
         self.columns = columns
         self.child = pexpect.spawn(
             sys.executable,
-            [str(script), given],
+            [str(script), passed],
             timeout=PATIENCE,
             dimensions=(60, columns),
             env={**os.environ, "VISUAL": "", "EDITOR": "", **(env or {})},

@@ -17,10 +17,10 @@ __all__ = ["Toolbox", "names", "until"]
 class Toolbox:
     """``server`` goes into a ``Host``. Each tool answers with its name and its arguments."""
 
-    def __init__(self, *tools: str, tells: bool = True) -> None:
-        """``tells``: whether it declares that it tells of changes."""
+    def __init__(self, *tools: str, announces: bool = True) -> None:
+        """``announces``: whether it declares that it reports changes."""
         self.tools: list[dict[str, Any]] = []
-        self.tells = tells
+        self.announces = announces
         self.refuse_to_open: BaseException | None = None
         self.hang_on_open = False
         self.refuse_to_list: BaseException | None = None
@@ -44,7 +44,7 @@ class Toolbox:
         return self.asked.count("initialize")
 
     def offer(self, *tools: str | dict[str, Any]) -> None:
-        """Offer these tools from now on, and tell so."""
+        """Offer these tools from now on, and announce the change."""
         self.tools = [
             tool if isinstance(tool, dict) else {"name": tool, "inputSchema": {"type": "object"}}
             for tool in tools
@@ -52,7 +52,7 @@ class Toolbox:
         self.notify()
 
     def notify(self) -> None:
-        if self.send is not None and self.tells:
+        if self.send is not None and self.announces:
             self.send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 
     def end(self) -> None:
@@ -73,7 +73,7 @@ class Toolbox:
                 return {
                     "protocolVersion": message["params"]["protocolVersion"],
                     "capabilities": {
-                        "tools": {"listChanged": self.tells},
+                        "tools": {"listChanged": self.announces},
                         "resources": {},
                         "prompts": {},
                     },

@@ -76,9 +76,9 @@ class StatelessViews(Views, Stateless):
 def main() -> None:
     views = HandshakeViews() if sys.argv[1:] == ["handshake"] else StatelessViews()
     for line in sys.stdin:
-        said = views.reply(json.loads(line), lambda message: None)
-        if said is not None:
-            print(json.dumps(said), flush=True)
+        response = views.reply(json.loads(line), lambda message: None)
+        if response is not None:
+            print(json.dumps(response), flush=True)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ def text(words: str) -> dict[str, Any]:
 
 
 class Server:
-    """``echo`` says its text, ``wait`` answers when told, ``fail`` reports an error, ``break``
-    answers with a JSON-RPC error, ``result`` gives back the result it is given."""
+    """``echo`` returns its text, ``wait`` answers when released, ``fail`` reports an error,
+    ``break`` answers with a JSON-RPC error, ``result`` returns the result in its arguments."""
 
     def __init__(self) -> None:
         self.ran: list[tuple[str, Any]] = []

@@ -80,9 +80,9 @@ async def test_functions_are_tools_with_schemas_results_and_failures(revision: s
         assert failed.text == "Error executing tool broken: no such file: /a"
         with pytest.raises(ServerError, match="not today"):
             await session.call_tool("broken", {"how": "protocol"})
-        given = {"to": {"x": 1}, "by": ["red"], "on": "2026-07-28"}
+        passed = {"to": {"x": 1}, "by": ["red"], "on": "2026-07-28"}
         moved = {"to": {"x": 1, "y": 0.5}, "by": ["red"], "on": "2026-07-28", "how": None}
-        assert (await session.call_tool("move", given)).structured_content == moved
+        assert (await session.call_tool("move", passed)).structured_content == moved
     assert server.calls[0] == ("add", {"a": 2})
     assert [name for name, _ in server.calls] == ["add", "wait", "broken", "broken", "move"]
 
@@ -229,7 +229,7 @@ def _in_list(a: list[threading.Thread]) -> None: ...
 
 
 @pytest.mark.parametrize(
-    ("function", "says"),
+    ("function", "expected"),
     [
         (_object, "parameter 'a': Thread has no JSON schema. Annotate it with str, int"),
         (_in_list, "parameter 'a': Thread has no JSON schema"),
@@ -240,11 +240,11 @@ def _in_list(a: list[threading.Thread]) -> None: ...
         (3, "tool 'it' is a int. Give a function"),
     ],
 )
-def test_what_has_no_schema_is_a_config_error(function: Any, says: str) -> None:
+def test_what_has_no_schema_is_a_config_error(function: Any, expected: str) -> None:
     with pytest.raises(ConfigError) as error:
         FakeServer({"it": function})
     assert str(error.value).startswith("FakeServer: tool 'it'")
-    assert says in str(error.value)
+    assert expected in str(error.value)
 
 
 def test_wrong_options_are_config_errors() -> None:

@@ -129,7 +129,7 @@ def test_no_verdict_without_the_worker_differs_from_that_of_jsonschema(
         return "valid" if problem is None else "invalid"
 
     try:
-        said = anyio.run(in_place)
+        output = anyio.run(in_place)
     except (InvalidSchema, NotInPlace):
         return
     judge: Any = jsonschema.Draft202012Validator
@@ -140,7 +140,7 @@ def test_no_verdict_without_the_worker_differs_from_that_of_jsonschema(
         valid = judge(schema).is_valid(value)
     except OverflowError:
         valid = False  # a number beyond any that can be compared
-    assert said == ("valid" if valid else "invalid")
+    assert output == ("valid" if valid else "invalid")
 
 
 class NotInPlace(Exception):

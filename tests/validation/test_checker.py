@@ -47,7 +47,7 @@ async def verdict(schema: Any, value: Any, budget: float = 5.0) -> Problem | Non
 # ------------------------------------------------------------- what a user reads
 
 
-async def test_a_problem_says_where_what_was_expected_and_what_came() -> None:
+async def test_a_problem_names_its_place_what_was_expected_and_what_came() -> None:
     schema = {
         "type": "object",
         "properties": {"a/b": {"type": "array", "items": {"type": "string"}}},
@@ -56,7 +56,7 @@ async def test_a_problem_says_where_what_was_expected_and_what_came() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "said"),
+    ("schema", "value", "expected"),
     [
         ({"type": ["string", "null"]}, 1, "the whole value: expected string or null, got 1"),
         ({"required": ["a", "b"]}, {"a": 1}, 'expected the property "b", got {"a": 1}'),
@@ -73,9 +73,11 @@ async def test_a_problem_says_where_what_was_expected_and_what_came() -> None:
         ({"type": "string"}, list(range(100)), "… 92 more"),
     ],
 )
-async def test_each_kind_of_problem_is_told_in_words(schema: Any, value: Any, said: str) -> None:
+async def test_each_kind_of_problem_is_reported_in_words(
+    schema: Any, value: Any, expected: str
+) -> None:
     problem = await verdict(schema, value)
-    assert said in str(problem)
+    assert expected in str(problem)
     assert len(str(problem)) < 400
 
 
@@ -94,7 +96,7 @@ SLOW: dict[str, Any] = {"properties": {"slow": {"pattern": "^(a+)+$"}}}
 
 
 @pytest.mark.parametrize("more", [{}, SLOW], ids=["in place", "in the worker"])
-async def test_all_that_is_wrong_is_told_and_the_most_telling_first(more: Any) -> None:
+async def test_all_that_is_wrong_is_reported_and_the_most_telling_first(more: Any) -> None:
     value = {"a": "two", "slow": "aa"} if more else {"a": "two"}
     properties = {**more.get("properties", {}), **TWO["properties"]}
     problem = await verdict({**TWO, "properties": properties}, value)
@@ -119,7 +121,7 @@ async def test_properties_that_are_missing_are_named_together() -> None:
 @pytest.mark.parametrize(
     ("items", "end"), [(5, "got 1"), (7, "; and 2 more"), (5_000, "; and at least 59 more")]
 )
-async def test_five_things_that_are_wrong_are_told_and_the_rest_counted(
+async def test_five_things_that_are_wrong_are_reported_and_the_rest_counted(
     items: int, end: str
 ) -> None:
     problem = await verdict({"items": {"type": "string"}}, [1] * items)
@@ -169,7 +171,7 @@ async def test_a_dialect_is_honoured() -> None:
         {"properties": {"default": {"$schema": "http://example.com/mine"}}},
     ],
 )
-async def test_an_unknown_dialect_is_refused_and_said_so(schema: Any) -> None:
+async def test_an_unknown_dialect_is_refused_with_a_reason(schema: Any) -> None:
     with pytest.raises(InvalidSchema, match="dialect"):
         await verdict(schema, {})
 
@@ -363,7 +365,7 @@ PLAIN: list[Any] = [
 
 def test_the_quick_check_is_right_about_every_two_keywords_together() -> None:
     registry: Any = EMPTY_REGISTRY
-    said = 0
+    reported = 0
     for one in SINGLE:
         for other in SINGLE:
             schema = {**one, **other}
@@ -373,9 +375,9 @@ def test_the_quick_check_is_right_about_every_two_keywords_together() -> None:
             judge = jsonschema.Draft202012Validator(schema, registry=registry)
             for value in PLAIN:
                 if fast_path.accepts(value):
-                    said += 1
+                    reported += 1
                     assert judge.is_valid(value), (schema, value)
-    assert said > 10_000
+    assert reported > 10_000
 
 
 def test_a_keyword_that_is_left_to_jsonschema_leaves_it_only_what_it_is_applied_to() -> None:

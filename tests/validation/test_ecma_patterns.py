@@ -91,7 +91,7 @@ def test_a_pattern_matches_what_it_matches_in_ecma_262(
         *(r"(?:(a)|b)*\1", "(" * 400 + ")" * 400, r"(?x", "(?<>a)", r"\c1"),
     ],
 )
-def test_what_re_cannot_say_is_not_translated(source: str) -> None:
+def test_what_re_cannot_express_is_not_translated(source: str) -> None:
     with pytest.raises(Untranslatable):
         translate(source)
     with pytest.raises(Untranslatable):

@@ -1,4 +1,4 @@
-"""What is told of a schema by looking at it agrees with ``jsonschema``, both ways."""
+"""The verdict on a schema by looking at it agrees with ``jsonschema``, both ways."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_what_is_called_sound_or_broken_is_so_to_jsonschema(
 
 @given(schema=VALUES)
 @examples(300)
-def test_the_short_cut_for_lists_says_what_the_whole_survey_says(schema: Any) -> None:
+def test_the_short_cut_for_lists_states_what_the_whole_survey_states(schema: Any) -> None:
     texts: list[str] = []
     survey = survey_schema(schema, Limits())
     assert listed_schema_fault(schema, Limits(), texts) == survey.fault
@@ -133,11 +133,11 @@ BROKEN: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "said"), BROKEN)
-def test_a_broken_schema_is_named_with_its_fault(schema: Any, said: str) -> None:
+@pytest.mark.parametrize(("schema", "expected"), BROKEN)
+def test_a_broken_schema_is_named_with_its_fault(schema: Any, expected: str) -> None:
     survey = survey_schema(schema, Limits())
-    assert said in survey.fault
-    assert survey.is_sound() is not bool(said)
+    assert expected in survey.fault
+    assert survey.is_sound() is not bool(expected)
 
 
 DOUBTFUL: list[Any] = [
@@ -157,7 +157,7 @@ DOUBTFUL: list[Any] = [
 
 
 @pytest.mark.parametrize("schema", DOUBTFUL)
-def test_what_only_jsonschema_can_tell_is_neither_sound_nor_broken(schema: Any) -> None:
+def test_what_only_jsonschema_can_judge_is_neither_sound_nor_broken(schema: Any) -> None:
     survey = survey_schema(schema, Limits())
     assert not survey.fault
     assert not survey.is_sound()

@@ -66,9 +66,9 @@ async def official(target):
 async def sessions(connect, target):
     async with AsyncExitStack() as stack:
         opened = [await stack.enter_async_context(connect(target)) for _ in range(SESSIONS)]
-        said = [await call("echo", {"text": "x"}) for call, _ in opened]
+        reported = [await call("echo", {"text": "x"}) for call, _ in opened]
         gc.collect()
-        return {"answered": said.count("x"), "kib_each": (_now() - BEFORE) / SESSIONS}
+        return {"answered": reported.count("x"), "kib_each": (_now() - BEFORE) / SESSIONS}
 
 
 async def in_flight(connect, target):
@@ -105,15 +105,15 @@ def main():
     connect = {"ours": ours, "official": official}[sys.argv[1]]
     case = {"sessions": sessions, "in-flight": in_flight, "big": big, "tools": tools}[sys.argv[2]]
     wall, cpu = time.perf_counter(), time.process_time()
-    shown = anyio.run(case, connect, sys.argv[3:])
-    told = {
+    taken = anyio.run(case, connect, sys.argv[3:])
+    reported = {
         "cpu": time.process_time() - cpu,
         "wall": time.perf_counter() - wall,
         "before_kib": BEFORE,
         "most_kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-        **shown,
+        **taken,
     }
-    print(json.dumps(told))
+    print(json.dumps(reported))
 
 
 if sys.argv[1] == "ours":

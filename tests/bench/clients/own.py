@@ -2,8 +2,8 @@
 
     own.py ROW SERVER...
 
-Prints ``{"figure": ..., "base": ...}``, seconds of CPU each unless the row says otherwise. ``base``
-is the same without. The server is a command, or in memory where that is all the same.
+Prints ``{"figure": ..., "base": ...}``, seconds of CPU each unless the row is marked otherwise.
+``base`` is the same without. The server is a command, or in memory where that is all the same.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ _RULES = Rules([Rule("deny", tool="delete_*"), Rule("allow", tool="echo")])
 
 async def _audit(server: list[str]) -> Figures:
     """A call that is recorded in a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        return await _beside_plain(audit=Path(folder, "calls.jsonl"))(server)
+    with tempfile.TemporaryDirectory() as directory:
+        return await _beside_plain(audit=Path(directory, "calls.jsonl"))(server)
 
 
 async def _many(server: list[str]) -> Figures:
@@ -189,7 +189,7 @@ async def _idle(server: list[str]) -> Figures:
     return {"figure": max(0, woken - 2) / _WATCHED_SECONDS}  # its own sleep begins and ends
 
 
-async def _state(kept: State, *, key: bool) -> Figures:
+async def _state(stored: State, *, key: bool) -> Figures:
     """A call that a remembered yes covers and the state's audit records; ``key``: with an
     idempotency key. The same with a ``MemoryState`` is the base."""
     async with AsyncExitStack() as opened:
@@ -197,7 +197,7 @@ async def _state(kept: State, *, key: bool) -> Figures:
             await opened.enter_async_context(
                 connect(state.Known(), name="bench", approval=state.approve, state=one)
             )
-            for one in (kept, MemoryState())
+            for one in (stored, MemoryState())
         ]
         taken: list[list[float]] = [[], []]
         for number in range(-1, _GROUPS):
@@ -207,13 +207,13 @@ async def _state(kept: State, *, key: bool) -> Figures:
     return dict(zip(("figure", "base"), map(median, taken), strict=True))
 
 
-async def _folder(server: list[str], *, key: bool = False) -> Figures:
-    with tempfile.TemporaryDirectory() as folder:
-        return await _state(FileState(Path(folder, "state")), key=key)
+async def _directory(server: list[str], *, key: bool = False) -> Figures:
+    with tempfile.TemporaryDirectory() as directory:
+        return await _state(FileState(Path(directory, "state")), key=key)
 
 
-async def _folder_key(server: list[str]) -> Figures:
-    return await _folder(server, key=True)
+async def _directory_key(server: list[str]) -> Figures:
+    return await _directory(server, key=True)
 
 
 async def _postgres(server: list[str], *, key: bool = False) -> Figures:
@@ -223,11 +223,11 @@ async def _postgres(server: list[str], *, key: bool = False) -> Figures:
     cluster = new_cluster()
     try:
         with PostgresServer(cluster, fsync="on") as database:
-            kept = PostgresState(database.new_database())
+            stored = PostgresState(database.new_database())
             try:
-                return await _state(kept, key=key)
+                return await _state(stored, key=key)
             finally:
-                kept.close()
+                stored.close()
     finally:
         shutil.rmtree(cluster)
 
@@ -287,8 +287,8 @@ WORK: dict[str, Callable[[list[str]], Awaitable[Figures]]] = {
     "search": _search,
     "search-block": _search_block,
     "idle": _idle,
-    "folder": _folder,
-    "folder-key": _folder_key,
+    "folder": _directory,
+    "folder-key": _directory_key,
     "postgres": _postgres,
     "postgres-key": _postgres_key,
     "code": _code,
@@ -299,8 +299,8 @@ WORK: dict[str, Callable[[list[str]], Awaitable[Figures]]] = {
 def main() -> None:
     row, *server = sys.argv[1:]
     sys.path[0] = os.getcwd()
-    told: Any = anyio.run(WORK[row], server)
-    print(json.dumps(told))
+    reported: Any = anyio.run(WORK[row], server)
+    print(json.dumps(reported))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The work, the same for every contender, and the clock it is measured with.
 
-A contender is a script. It measures its own import before it imports this, and hands over a
-function that connects; what comes back is a ``Peer``. The clock is the CPU time of the process,
+A contender is a script. It measures its own import before it imports this, and passes a
+function that connects and returns a ``Peer``. The clock is the CPU time of the process,
 user and system, of all its threads and none of its children: the server is not in it.
 
 It imports little, for what it imports counts in the cold start of all.
@@ -41,7 +41,7 @@ _SESSIONS = 200
 
 
 class Peer:
-    """A connected contender: how to call, and how to read what comes back."""
+    """A connected contender: how to call, and how to read the response."""
 
     def __init__(
         self,

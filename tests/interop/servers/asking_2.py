@@ -35,24 +35,27 @@ def ask_order() -> Elicit[Order]:
 
 
 def ask_model(subject: str) -> Sample:
-    said = SamplingMessage(role="user", content=TextContent(type="text", text=subject))
-    return Sample([said], max_tokens=50, system_prompt="Be brief.")
+    reported = SamplingMessage(role="user", content=TextContent(type="text", text=subject))
+    return Sample([reported], max_tokens=50, system_prompt="Be brief.")
 
 
 def ask_roots() -> ListRoots:
     return ListRoots()
 
 
-async def order(answer: Annotated[ElicitationResult[Order], Resolve(ask_order)]) -> str:
+async def order(response: Annotated[ElicitationResult[Order], Resolve(ask_order)]) -> str:
     """Asks for a form."""
-    if answer.action != "accept":
-        return str(answer.action)
-    return f"{answer.data.cups} {answer.data.size} for {answer.data.name}, milk {answer.data.milk}"
+    if response.action != "accept":
+        return str(response.action)
+    made = response.data
+    return f"{made.cups} {made.size} for {made.name}, milk {made.milk}"
 
 
-async def summary(subject: str, said: Annotated[CreateMessageResult, Resolve(ask_model)]) -> str:
+async def summary(
+    subject: str, reported: Annotated[CreateMessageResult, Resolve(ask_model)]
+) -> str:
     """Asks for a model."""
-    return f"{said.model}: {said.content.text}"
+    return f"{reported.model}: {reported.content.text}"
 
 
 async def where(roots: Annotated[ListRootsResult, Resolve(ask_roots)]) -> str:
@@ -61,11 +64,11 @@ async def where(roots: Annotated[ListRootsResult, Resolve(ask_roots)]) -> str:
 
 
 async def both(
-    answer: Annotated[Order, Resolve(ask_order)],
+    response: Annotated[Order, Resolve(ask_order)],
     roots: Annotated[ListRootsResult, Resolve(ask_roots)],
 ) -> str:
     """Asks two things."""
-    return f"{answer.name} at {len(roots.roots)} roots"
+    return f"{response.name} at {len(roots.roots)} roots"
 
 
 async def chatter(ctx: Context) -> str:

@@ -1,4 +1,4 @@
-"""A server on FastMCP 4: sums, says the weather, fails."""
+"""A server on FastMCP 4: sums, reports the weather, fails."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""The same on the official SDK 1.x, which has no changes to tell of."""
+"""The same on the official SDK 1.x, which has no changes to report."""
 
 from mcp.server.fastmcp import FastMCP  # type: ignore[import-not-found,unused-ignore]
 

@@ -53,7 +53,7 @@ def find() -> list[ResourceLink]:
 
 @server.tool()  # type: ignore[untyped-decorator,unused-ignore]
 async def write(text: str, ctx: Context) -> str:
-    """Write the book again, and say so."""
+    """Write the book again, and announce it."""
     books["emma"] = text
     await ctx.notify_resource_updated("book://emma")
     return text
@@ -61,7 +61,7 @@ async def write(text: str, ctx: Context) -> str:
 
 @server.tool()  # type: ignore[untyped-decorator,unused-ignore]
 async def add(title: str, ctx: Context) -> str:
-    """Put another book up, and say so."""
+    """Put another book up, and announce it."""
     server.add_resource(TextResource(uri=f"book://{title}", name=title, text=title))
     await ctx.notify_resources_changed()
     return title

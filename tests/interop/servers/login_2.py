@@ -39,7 +39,7 @@ LIFETIME = 3600
 PAGE = '<!doctype html><title>Log in</title><form method="post" action="{to}">{fields}</form>'
 
 
-class Kept:
+class Stored:
     """Everything in memory, as the SDK's ``OAuthAuthorizationServerProvider`` wants it."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Kept:
 
     async def exchange_authorization_code(self, client: Any, code: AuthorizationCode) -> OAuthToken:
         del self.codes[code.code]
-        return self.given(client.client_id, code.scopes, code.resource)
+        return self.issue(client.client_id, code.scopes, code.resource)
 
     async def load_refresh_token(self, client: Any, token: str) -> RefreshToken | None:
         return self.refresh.get(token)
@@ -93,7 +93,7 @@ class Kept:
     ) -> OAuthToken:
         del self.refresh[token.token]
         self.seen["refreshes"] += 1
-        return self.given(client.client_id, scopes or token.scopes, token.resource)
+        return self.issue(client.client_id, scopes or token.scopes, token.resource)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
         return self.access.get(token)
@@ -102,7 +102,7 @@ class Kept:
         self.access.pop(token.token, None)
         self.refresh.pop(token.token, None)
 
-    def given(self, client_id: str, scopes: list[str], resource: str | None) -> OAuthToken:
+    def issue(self, client_id: str, scopes: list[str], resource: str | None) -> OAuthToken:
         token, again = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
         self.access[token] = AccessToken(
             token=token,
@@ -123,10 +123,10 @@ class Kept:
         )
 
 
-kept = Kept()
+stored = Stored()
 server = MCPServer(
     "guarded",
-    auth_server_provider=kept,
+    auth_server_provider=stored,
     auth=AuthSettings(
         issuer_url=BASE,
         resource_server_url=f"{BASE}/mcp",
@@ -156,9 +156,9 @@ async def login(request: Request) -> Response:
 async def who(request: Request) -> Response:
     form = await request.form()
     ticket = str(form["ticket"])
-    if (form["name"], form["password"]) != ("ana", "correct horse") or ticket not in kept.waiting:
+    if (form["name"], form["password"]) != ("ana", "correct horse") or ticket not in stored.waiting:
         return Response("no", 403)
-    client, params = kept.waiting[ticket]
+    client, params = stored.waiting[ticket]
     return page(
         "/agree",
         ticket,
@@ -170,17 +170,17 @@ async def who(request: Request) -> Response:
 
 async def agree(request: Request) -> Response:
     form = await request.form()
-    return RedirectResponse(kept.agreed(str(form["ticket"])), 302)
+    return RedirectResponse(stored.agreed(str(form["ticket"])), 302)
 
 
 async def seen(request: Request) -> Response:
-    return JSONResponse(kept.seen)
+    return JSONResponse(stored.seen)
 
 
 async def expire(request: Request) -> Response:
-    for token in kept.access.values():
+    for token in stored.access.values():
         token.expires_at = 1
-    return JSONResponse(kept.seen)
+    return JSONResponse(stored.seen)
 
 
 def get_weather(location: str) -> str:

@@ -5,8 +5,8 @@
 Requests, grants, client authentication, PKCE, registration, revocation, introspection and ``iss``
 are Authlib's. Here are what it keeps, a login page, and what Authlib leaves to the application:
 resource indicators (RFC 8707), and the token exchange of an identity provider (RFC 8693). GRANT
-says what an assertion is, "jwt-bearer" (RFC 7523) or "id-jag": Authlib takes one of the two at a
-time. ``POST /trust`` with ``iss``, ``jwks`` and ``client_id`` says whose assertions are trusted.
+states what an assertion is, "jwt-bearer" (RFC 7523) or "id-jag": Authlib takes one of the two at a
+time. ``POST /trust`` with ``iss``, ``jwks`` and ``client_id`` sets whose assertions are trusted.
 """
 
 import os
@@ -248,8 +248,8 @@ class ExchangeGrant(BaseGrant, TokenEndpointMixin):
             claims={"resource": form["resource"], "scope": form.get("scope", "")},
             alg="ES256",
         )
-        said = {"access_token": grant, "token_type": "N_A", "issued_token_type": ID_JAG}
-        return 200, said, self.TOKEN_RESPONSE_HEADER
+        reported = {"access_token": grant, "token_type": "N_A", "issued_token_type": ID_JAG}
+        return 200, reported, self.TOKEN_RESPONSE_HEADER
 
 
 class Registration(ClientRegistrationEndpoint):

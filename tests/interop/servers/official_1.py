@@ -1,4 +1,4 @@
-"""A server on the official SDK 1.x, as old as 1.2: says, sums, describes, fails, takes its time."""
+"""A server on the official SDK 1.x, as old as 1.2: echoes, sums, describes, fails, waits."""
 
 import math
 import sys

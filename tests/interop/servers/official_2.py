@@ -1,4 +1,4 @@
-"""A server on the official SDK 2.x: says, sums, describes, fails, takes its time."""
+"""A server on the official SDK 2.x: echoes, sums, describes, fails, takes its time."""
 
 import math
 import sys

@@ -1,4 +1,4 @@
-"""Skills on FastMCP: those of the folder given, over stdio."""
+"""Skills on FastMCP: those of the directory in the arguments, over stdio."""
 
 import sys
 from pathlib import Path

@@ -22,8 +22,8 @@ async def list_tools() -> list[t.Tool]:
     ]
 
 
-def text(said: str, is_error: bool = False) -> t.CallToolResult:
-    return t.CallToolResult(content=[t.TextContent(type="text", text=said)], isError=is_error)
+def text(reported: str, is_error: bool = False) -> t.CallToolResult:
+    return t.CallToolResult(content=[t.TextContent(type="text", text=reported)], isError=is_error)
 
 
 @server.call_tool()
@@ -33,8 +33,8 @@ async def call_tool(name: str, arguments: dict[str, object]) -> object:
     async def greet(task: object) -> t.CallToolResult:
         await task.update_status("looking around")
         schema = {"type": "object", "properties": {"name": {"type": "string"}}}
-        answer = await task.elicit(message="Who are you?", requestedSchema=schema)
-        return text(f"hello {answer.content['name']}")
+        response = await task.elicit(message="Who are you?", requestedSchema=schema)
+        return text(f"hello {response.content['name']}")
 
     async def wait(task: object) -> t.CallToolResult:
         await anyio.sleep(float(arguments.get("seconds", 0)))

@@ -1,4 +1,4 @@
-"""An MCP server that tries things and says what happened. The standard library alone."""
+"""An MCP server that tries things and reports what happened. The standard library alone."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def attempt(name: str, world: dict[str, Any]) -> dict[str, Any]:
         os.close(readable)
         signal.alarm(BOUND)
         try:
-            said = {"got": str(PROBES[name].run(World(world)))}
+            output = {"got": str(PROBES[name].run(World(world)))}
         except NotImplementedError:
-            said = {"refused": "not here"}
+            output = {"refused": "not here"}
         except OSError as error:
-            said = {"refused": errno.errorcode.get(error.errno or 0, str(error))}
+            output = {"refused": errno.errorcode.get(error.errno or 0, str(error))}
         except BaseException as error:
-            said = {"broken": repr(error)}
-        os.write(writable, json.dumps(said).encode())
+            output = {"broken": repr(error)}
+        os.write(writable, json.dumps(output).encode())
         os._exit(0)
     os.close(writable)
     with open(readable, "rb") as pipe:
@@ -41,7 +41,7 @@ def attempt(name: str, world: dict[str, Any]) -> dict[str, Any]:
     return {"refused": f"signal {os.waitstatus_to_exitcode(status)}"}
 
 
-def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+def respond(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "initialize":
         return {
             "protocolVersion": params["protocolVersion"],
@@ -54,14 +54,14 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         return {"tools": [{"name": "probe", "inputSchema": {"type": "object"}}]}
     if method == "tools/call":
         arguments = params["arguments"]
-        said = attempt(arguments["name"], arguments["world"])
-        said["kind"] = PROBES[arguments["name"]].kind
-        return {"content": [{"type": "text", "text": json.dumps(said)}]}
+        reported = attempt(arguments["name"], arguments["world"])
+        reported["kind"] = PROBES[arguments["name"]].kind
+        return {"content": [{"type": "text", "text": json.dumps(reported)}]}
     return None
 
 
 def listed() -> str:
-    return json.dumps({name: [p.kind, p.given, p.either, p.who] for name, p in PROBES.items()})
+    return json.dumps({name: [p.kind, p.settings, p.either, p.who] for name, p in PROBES.items()})
 
 
 def main() -> None:
@@ -72,7 +72,7 @@ def main() -> None:
         message = json.loads(line)
         if "id" not in message:
             continue
-        result = answer(message["method"], message.get("params", {}))
+        result = respond(message["method"], message.get("params", {}))
         reply = {"jsonrpc": "2.0", "id": message["id"]}
         if result is None:
             reply["error"] = {"code": -32601, "message": "no such method"}

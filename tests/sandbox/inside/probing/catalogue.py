@@ -1,4 +1,4 @@
-"""What a probe is: a function that tries one thing, and what it says that it got.
+"""A probe: a function that tries one thing, and what it reports that it got.
 
 ``READ`` got what it should not if its text holds the secret. ``WRITE`` did if something outside
 changed, and counts as a vanished write if nothing did and it was not refused. ``REACH`` did if it
@@ -20,7 +20,7 @@ ALL = ("default", "read", "write", "loopback", "all")
 
 
 class World(dict[str, Any]):
-    """What is outside, as the server is told: paths, ports, numbers of processes."""
+    """What is outside, as the server receives it: paths, ports, numbers of processes."""
 
     def __getattr__(self, name: str) -> Any:
         return self[name]
@@ -31,10 +31,10 @@ class Probe:
     name: str
     kind: str
     run: Callable[[World], Any]
-    given: tuple[str, ...]
+    settings: tuple[str, ...]
     """Settings in which it has to succeed, as that was asked for."""
     either: tuple[str, ...]
-    """Settings in which it is no matter."""
+    """Settings in which it does not matter."""
     who: str
     """Who can do it without a sandbox: "both", "root", "user", or "nobody"."""
 
@@ -43,11 +43,11 @@ PROBES: dict[str, Probe] = {}
 
 
 def probe(
-    kind: str, *, given: tuple[str, ...] = (), either: tuple[str, ...] = (), who: str = "both"
+    kind: str, *, settings: tuple[str, ...] = (), either: tuple[str, ...] = (), who: str = "both"
 ) -> Callable[[Callable[[World], Any]], Callable[[World], Any]]:
     def add(run: Callable[[World], Any]) -> Callable[[World], Any]:
         name = run.__name__
-        PROBES[name] = Probe(name, kind, run, ALL if kind == WORKS else given, either, who)
+        PROBES[name] = Probe(name, kind, run, ALL if kind == WORKS else settings, either, who)
         return run
 
     return add

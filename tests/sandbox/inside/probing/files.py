@@ -129,12 +129,12 @@ def read_by_handle(world: World) -> str:
     return os.read(system_call("open_by_handle_at", below, handle, os.O_RDONLY), 4096).decode()
 
 
-@probe(READ, given=("read",))
+@probe(READ, settings=("read",))
 def read_granted(world: World) -> str:
     return _text(world.readable, "secret.txt")
 
 
-@probe(READ, given=("write",))
+@probe(READ, settings=("write",))
 def read_granted_for_writing(world: World) -> str:
     return _text(world.writable, "secret.txt")
 
@@ -167,7 +167,7 @@ def attribute_in_home(world: World) -> str:
 
 @probe(REACH)
 def watch_home(world: World) -> int:
-    """Who watches a folder learns the name of each file that is used in it."""
+    """A process that watches a directory learns the name of each file that is used in it."""
     return system_call(
         "inotify_add_watch", system_call("inotify_init1", 0), world.home.encode(), 0xFFF
     )
@@ -254,7 +254,7 @@ def create_in_root(world: World) -> None:
     _write(world.in_root)
 
 
-@probe(WRITE, given=("write",))
+@probe(WRITE, settings=("write",))
 def create_in_granted(world: World) -> None:
     _write(world.writable, "new")
 
@@ -389,8 +389,8 @@ def write_sys(world: World) -> None:
 
 @probe(WORKS)
 def temporary_files(world: World) -> str:
-    for folder in (tempfile.gettempdir(), os.environ["TMPDIR"], os.environ["HOME"]):
-        with tempfile.NamedTemporaryFile(dir=folder) as file:
+    for directory in (tempfile.gettempdir(), os.environ["TMPDIR"], os.environ["HOME"]):
+        with tempfile.NamedTemporaryFile(dir=directory) as file:
             file.write(b"x")
     return tempfile.gettempdir()
 

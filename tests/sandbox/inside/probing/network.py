@@ -20,7 +20,7 @@ from .catalogue import (
 _SECONDS = 0.2
 
 
-def _said(family: int, kind: int, address: Any) -> str:
+def _reply(family: int, kind: int, address: Any) -> str:
     if isinstance(address, tuple) and None in address:
         raise NotImplementedError
     with socket.socket(family, kind) as client:
@@ -31,22 +31,22 @@ def _said(family: int, kind: int, address: Any) -> str:
         return client.recv(200).decode()
 
 
-@probe(READ, given=("all",), either=("loopback",))
+@probe(READ, settings=("all",), either=("loopback",))
 def tcp(world: World) -> str:
-    return _said(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", world.tcp))
+    return _reply(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", world.tcp))
 
 
-@probe(READ, given=("all",))
+@probe(READ, settings=("all",))
 def tcp_to_other_address(world: World) -> str:
-    return _said(socket.AF_INET, socket.SOCK_STREAM, (world.address, world.tcp))
+    return _reply(socket.AF_INET, socket.SOCK_STREAM, (world.address, world.tcp))
 
 
-@probe(READ, given=("all",), either=("loopback",))
+@probe(READ, settings=("all",), either=("loopback",))
 def tcp_over_ipv6(world: World) -> str:
-    return _said(socket.AF_INET6, socket.SOCK_STREAM, ("::1", world.tcp6))
+    return _reply(socket.AF_INET6, socket.SOCK_STREAM, ("::1", world.tcp6))
 
 
-@probe(READ, given=("all",))
+@probe(READ, settings=("all",))
 def tcp_fast_open(world: World) -> str:
     """Connects without ``connect``."""
     if world.address is None:
@@ -56,24 +56,24 @@ def tcp_fast_open(world: World) -> str:
         return client.recv(200).decode()
 
 
-@probe(READ, given=("all",), either=("loopback",))
+@probe(READ, settings=("all",), either=("loopback",))
 def udp(world: World) -> str:
-    return _said(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", world.udp))
+    return _reply(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", world.udp))
 
 
-@probe(READ, given=("all",))
+@probe(READ, settings=("all",))
 def udp_to_other_address(world: World) -> str:
-    return _said(socket.AF_INET, socket.SOCK_DGRAM, (world.address, world.udp))
+    return _reply(socket.AF_INET, socket.SOCK_DGRAM, (world.address, world.udp))
 
 
-@probe(REACH, given=("all",), either=("loopback",))
+@probe(REACH, settings=("all",), either=("loopback",))
 def be_reached_by_tcp(world: World) -> str:
     with socket.create_server(("127.0.0.1", world.free)) as server:
         server.settimeout(_SECONDS)
         return server.accept()[0].recv(100).decode()
 
 
-@probe(REACH, given=("loopback", "all"), either=("default", "read", "write"))
+@probe(REACH, settings=("loopback", "all"), either=("default", "read", "write"))
 def tcp_to_itself(world: World) -> str:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(_SECONDS)
@@ -82,7 +82,7 @@ def tcp_to_itself(world: World) -> str:
             return server.accept()[0].recv(100).decode()
 
 
-@probe(REACH, given=("all",))
+@probe(REACH, settings=("all",))
 def resolver(world: World) -> int:
     with open("/etc/resolv.conf") as file:
         return len(file.read())
@@ -114,12 +114,12 @@ def vsock(world: World) -> None:
 
 @probe(READ)
 def agent_socket(world: World) -> str:
-    return _said(socket.AF_UNIX, socket.SOCK_STREAM, world.agent)
+    return _reply(socket.AF_UNIX, socket.SOCK_STREAM, world.agent)
 
 
 @probe(READ, either=("read",))
 def socket_in_granted(world: World) -> str:
-    return _said(socket.AF_UNIX, socket.SOCK_STREAM, os.path.join(world.readable, "socket"))
+    return _reply(socket.AF_UNIX, socket.SOCK_STREAM, os.path.join(world.readable, "socket"))
 
 
 @probe(REACH)
@@ -137,7 +137,7 @@ def unix_datagram_from_pair(world: World) -> int:
 
 @probe(READ)
 def abstract_socket(world: World) -> str:
-    return _said(socket.AF_UNIX, socket.SOCK_STREAM, "\0" + world.abstract)
+    return _reply(socket.AF_UNIX, socket.SOCK_STREAM, "\0" + world.abstract)
 
 
 @probe(REACH)

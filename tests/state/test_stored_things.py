@@ -1,5 +1,5 @@
-"""Whatever is kept in a state, in a folder or in a file of its own: no kill and no second writer
-loses anything that was acknowledged."""
+"""Whatever is stored in a state, in a directory or in a file of its own: no kill and no second
+writer loses anything that was acknowledged."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tests.state.contract import killed_writers, run_together
 from tests.support.terminal import call_of
 
 SLOTS = 20
-"""So many things are kept at once: a later one takes the place of an earlier one."""
+"""So many things are stored at once: a later one takes the place of an earlier one."""
 
 
 class Kept:
-    """One thing that is kept: ``write`` keeps a number, ``numbers`` gives those that are kept."""
+    """One thing that is stored: ``write`` stores a number, ``numbers`` returns the stored ones."""
 
     write: Callable[[int], object]
     numbers: Callable[[], set[int]]
@@ -80,18 +80,18 @@ class Kept:
 
 
 def write_on(thing: str, where: str, address: str) -> Iterator[int]:
-    kept = Kept(thing, where, address)
-    n = max(kept.numbers(), default=0)
+    stored = Kept(thing, where, address)
+    n = max(stored.numbers(), default=0)
     while True:
         n += 1
-        kept.write(n)
+        stored.write(n)
         yield n
 
 
 def write_some(thing: str, where: str, address: str, first: str) -> None:
-    kept = Kept(thing, where, address)
+    stored = Kept(thing, where, address)
     for n in range(int(first), int(first) + SLOTS):
-        kept.write(n)
+        stored.write(n)
 
 
 things = pytest.mark.parametrize("thing", ["decisions", "tickets", "pins", "tokens"])
@@ -164,7 +164,7 @@ def test_a_file_of_a_state_that_cannot_be_used_is_named_and_left(
     assert file.read_bytes() == before
 
 
-def test_a_folder_says_what_is_in_it(tmp_path: Path) -> None:
+def test_a_directory_states_its_content(tmp_path: Path) -> None:
     state = FileState(tmp_path / "state")
     Kept("decisions", "a folder", str(state.path)).write(1)
     Kept("pins", "a folder", str(state.path)).write(1)
