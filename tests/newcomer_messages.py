@@ -126,7 +126,7 @@ async def answer_to(mistake: Mistake) -> BaseException | None:
 async def main() -> None:
     for written, mistake in MISTAKES.items():
         error = await answer_to(mistake)
-        kind = "nothing is said" if error is None else type(error).__name__
+        kind = "nothing is reported" if error is None else type(error).__name__
         print(f"{written}\n    {kind}: {error}\n")
         if not isinstance(error, McpError):
             print("    ^ not one of ours\n")

@@ -403,8 +403,8 @@ def missing(made: Pages) -> Iterator[str]:
 
 
 def dangling_names(directory: Path, made: Pages) -> Iterator[str]:
-    """Names in docstrings that are no links, though they look like ours; where the docstring is one
-    of ``PAGES``, names that the reference does not have."""
+    """Names in docstrings that are not links, though they look like ours; where the docstring is
+    one of ``PAGES``, names that the reference does not have."""
     known = [each for name, each in sys.modules.items() if name.startswith("mcp_client.")]
     for page in made.keys() - ABOUT_OTHERS:
         there = [builtins, typing, *(known if page not in PAGES else ())]

@@ -76,4 +76,6 @@ def test_no_room_grows_without_a_reason() -> None:
     changed = {
         name: found[name] for name in {*found, *CODE_LINES} if found[name] != CODE_LINES.get(name)
     }
-    assert changed == {}, "write these numbers into CODE_LINES; for a larger one say why beside it"
+    assert changed == {}, (
+        "write these numbers into CODE_LINES; for a larger one write the reason beside it"
+    )

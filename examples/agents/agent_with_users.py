@@ -118,7 +118,7 @@ def pending(user: User) -> list[Any]:
 def decide(id: str, allow: bool, user: User) -> None:
     if id not in [one.id for one in queue.pending_for(user)]:
         raise HTTPException(404, "not pending, or not yours")
-    queue.decide(id, Allow() if allow else Deny("the user said no"), by=user)
+    queue.decide(id, Allow() if allow else Deny("the user denied"), by=user)
 
 
 @app.get("/audit")

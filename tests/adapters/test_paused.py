@@ -66,7 +66,7 @@ class World:
         return sorted(self.server.ran, key=str)
 
 
-@pytest.fixture(params=["a state", "a folder", "a file of decisions"])
+@pytest.fixture(params=["a state", "a directory", "a file of decisions"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
     if request.param == "a file of decisions":
         return World(decisions=tmp_path / "d.json")
@@ -379,7 +379,7 @@ async def test_a_trusted_hint_permits_to_send_again_what_may_have_run(here: Worl
     assert text.endswith("waited 1")
 
 
-@pytest.mark.parametrize("world", ["a state", "a folder"], indirect=True)
+@pytest.mark.parametrize("world", ["a state", "a directory"], indirect=True)
 async def test_a_caller_that_goes_while_it_is_asked_about_leaves_the_call_unsent(
     world: World,
 ) -> None:

@@ -23,9 +23,9 @@ import json, sys
 from mcp_client import ApprovalQueue, sync
 from mcp_client.adapters import openai_chat
 from tests.support.starting import scripted
-folder, paused = sys.argv[1:]
-queue = ApprovalQueue(decisions=f"{folder}/decisions.json", wait=0)
-server = scripted("--calls", f"{folder}/calls")
+directory, paused = sys.argv[1:]
+queue = ApprovalQueue(decisions=f"{directory}/decisions.json", wait=0)
+server = scripted("--calls", f"{directory}/calls")
 with sync.connect(server, name="desk", approval=queue) as session:
     print("open", flush=True)
     sys.stdin.readline()
@@ -39,7 +39,7 @@ class Desk:
     """A directory with the decisions, and the server that writes its calls there."""
 
     def __init__(self, directory: Path) -> None:
-        self.folder = directory
+        self.directory = directory
         self.queue = ApprovalQueue(decisions=directory / "decisions.json", wait=0)
         self.server: StdioServer = scripted("--calls", str(directory / "calls"))
 
@@ -61,7 +61,7 @@ class Desk:
 
     @property
     def calls(self) -> list[Any]:
-        lines = (self.folder / "calls").read_text().splitlines()
+        lines = (self.directory / "calls").read_text().splitlines()
         return sorted(map(json.loads, lines), key=str)
 
     def states(self) -> list[str]:
@@ -71,7 +71,7 @@ class Desk:
 
     @contextmanager
     def agent(self, paused: str) -> Iterator[subprocess.Popen[str]]:
-        words = [sys.executable, "-c", AGENT, str(self.folder), paused]
+        words = [sys.executable, "-c", AGENT, str(self.directory), paused]
         process = subprocess.Popen(
             words,
             stdin=subprocess.PIPE,

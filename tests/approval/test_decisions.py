@@ -31,7 +31,7 @@ pytestmark = pytest.mark.one_backend
 
 ALWAYS = Remember("always")
 HERE = f"https://example.com:443 sha256:{'0' * 64}"
-WAYS = ["this object", "a memory", "a folder", "a file"]
+WAYS = ["this object", "a memory", "a directory", "a file"]
 
 
 @pytest.fixture(params=WAYS)
@@ -40,7 +40,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Decis
     if request.param in ("this object", "a memory"):
         store = Decisions() if request.param == "this object" else Decisions(MemoryState())
         return lambda: store
-    if request.param == "a folder":
+    if request.param == "a directory":
         return lambda: FileState(tmp_path / "state").decisions
     return lambda: Decisions(tmp_path / "decisions.json")
 
@@ -166,10 +166,10 @@ def test_what_is_stored_after_the_file_was_deleted_is_found_by_other_processes(
 def test_an_approval_with_findings_covers_those_and_no_others(
     opened: Callable[[], Decisions],
 ) -> None:
-    known = Finding("hidden_text", "one way to say it", "/description")
+    known = Finding("hidden_text", "one wording", "/description")
     keep(opened(), replace(call_of(), findings=(known,)))
     said_otherwise = Finding("hidden_text", "in other words", "/description")
-    elsewhere = Finding("hidden_text", "one way to say it", "/title")
+    elsewhere = Finding("hidden_text", "one wording", "/title")
     assert opened().find(replace(call_of(), findings=(said_otherwise,)), HERE) is not None
     assert opened().find(call_of(), HERE) is not None
     assert opened().find(replace(call_of(), findings=(known, elsewhere)), HERE) is None

@@ -146,7 +146,7 @@ async def test_whatever_is_not_an_approval_is_a_denial(
     text = str(caught.value)
     assert text
     if name in ("True", "None", "a text", "the class"):
-        assert "Allow()" in text, "it says what to return"
+        assert "Allow()" in text, "it names what to return"
     if name in ("no", "rules", "rules that ask"):
         assert "not today" in text
 
@@ -287,10 +287,10 @@ async def test_an_edit_that_breaks_the_schema_is_shown_before_it_is_sent() -> No
     assert sent == [{"n": "many"}]
 
     async def refuse(request: Any) -> Any:
-        return Deny("that is no number") if request.edited else Allow({"n": "many"})
+        return Deny("that is not a number") if request.edited else Allow({"n": "many"})
 
     async with connect(MemoryServer(server), approval=refuse) as session:
-        with pytest.raises(CallDenied, match="that is no number"):
+        with pytest.raises(CallDenied, match="that is not a number"):
             await session.call_tool("echo", {"n": 1})
     assert len(sent) == 1
 

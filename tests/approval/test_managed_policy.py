@@ -182,7 +182,7 @@ class TestTheFile:
             with pytest.raises(ConfigError, match="others may write it"):
                 ManagedPolicy.from_file(place)
 
-    @pytest.mark.skipif(sys.platform == "win32", reason="the place is told by the registry there")
+    @pytest.mark.skipif(sys.platform == "win32", reason="the registry has the place there")
     def test_no_variable_names_where_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
         before = managed_policy._place()
         for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "ProgramData", "PROGRAMDATA"):
@@ -267,7 +267,7 @@ class TestItsRules:
         )
 
         def sample(request: Any) -> SamplingResult:
-            raise AssertionError("nobody should be asked")
+            raise AssertionError("no one should be asked")
 
         def respond(message: Any) -> Any:
             if message["method"] != "tools/list":

@@ -337,7 +337,7 @@ async def test_drift_from_the_pins_voids_an_approval_that_was_given_before(tmp_p
         await session.call_tool("a")
     async with server.connect(state=Decisions(file), pins=lock) as session:
         await session.call_tool("a")
-        assert len(server.asked) == 2, "no approver was told of the difference"
+        assert len(server.asked) == 2, "no approver was shown the difference"
         await session.call_tool("a")
     assert len(server.asked) == 2
 

@@ -175,7 +175,7 @@ def test_a_constraint_holds_or_fails_or_is_undecidable(
     allow = outcome([Rule("allow", arguments=wanted)], call)
     deny = outcome([Rule("deny", arguments=wanted)], call)
     assert allow == ("allow" if holds is True else "ask")
-    assert deny == ("ask" if holds is False else "deny"), "what cannot be told counts as matched"
+    assert deny == ("ask" if holds is False else "deny"), "what cannot be known counts as matched"
 
 
 def test_an_undecidable_ask_rule_asks_before_a_later_rule_may_allow() -> None:

@@ -146,13 +146,13 @@ def test_a_stored_call_whose_script_was_changed_is_not_read(change: dict[str, An
         ApprovalRequest.from_json(value)
 
 
-@pytest.fixture(params=["the session", "a file", "a folder"])
+@pytest.fixture(params=["the session", "a file", "a directory"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Decisions]:
     own = Decisions()
     stores: dict[str, Callable[[], Decisions]] = {
         "the session": lambda: own,
         "a file": lambda: Decisions(tmp_path / "decisions.json"),
-        "a folder": lambda: FileState(tmp_path / "state").decisions,
+        "a directory": lambda: FileState(tmp_path / "state").decisions,
     }
     return stores[request.param]
 

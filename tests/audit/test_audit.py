@@ -111,7 +111,7 @@ class Server:
             case "fails":
                 return {"content": [{"type": "text", "text": SECRET}], "isError": True}
             case "error":
-                raise JsonRpcError(-32000, f"nobody has {params['arguments'].get('password')}")
+                raise JsonRpcError(-32000, f"no one has {params['arguments'].get('password')}")
             case "never":
                 await anyio.sleep_forever()
             case "dies":
@@ -742,7 +742,7 @@ async def test_findings_are_recorded_with_the_place_and_not_with_the_value() -> 
             "about": "/n: string",
         }
     ]
-    assert opened["arguments"] == {"n": "o1d-s3cret"}, "nothing says that this is one"
+    assert opened["arguments"] == {"n": "o1d-s3cret"}, "nothing marks this as one"
 
 
 async def test_the_first_record_is_in_the_file_when_the_hook_is_asked(tmp_path: Path) -> None:
@@ -849,7 +849,7 @@ async def test_the_record_of_an_abandoned_call_is_closed_where_that_needs_no_wai
     async def cannot(record: Mapping[str, Any]) -> None:
         if record["event"] == "closed":
             await checkpoint()
-            raise AssertionError("nobody is there to wait for this")
+            raise AssertionError("no one is there to wait for this")
 
     server, records = Server(), Records()
     async with server.connect([records, cannot], approve) as session:
@@ -888,7 +888,7 @@ def test_the_record_of_a_call_that_outlives_its_loop_is_closed_where_that_needs_
         left[0].close()
     assert records.pair[1]["delivery"] == "not_sent"
     assert verify_audit(path).open_calls == ()
-    assert reported == ["opened"], "it was told so in the log"
+    assert reported == ["opened"], "it was logged"
     assert not server.sent
 
 
@@ -977,7 +977,7 @@ async def test_no_secret_given_as_an_argument_comes_into_any_record() -> None:
         records[-2]["arguments"].pop("n")
     assert len(records) == 12
     assert SECRET not in json.dumps(records)
-    assert "nobody has [redacted]" in json.dumps(records)
+    assert "no one has [redacted]" in json.dumps(records)
 
 
 async def test_no_header_comes_into_any_record(tmp_path: Path) -> None:

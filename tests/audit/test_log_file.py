@@ -355,7 +355,7 @@ def test_lines_cut_off_at_the_end_show_where_their_hash_was_noted(path: Path) ->
     log.append(entry(8))
     assert verify_audit(path, noted=noted).lines == 12
     path.write_bytes(b"".join(lines_of(path)[:-2]))
-    assert verify_audit(path).lines == 10, "without it, nothing shows: the docstring says so"
+    assert verify_audit(path).lines == 10, "without it, nothing shows, as documented"
     assert broken(path, noted=noted).reason.startswith("the noted line is missing")
 
 
@@ -479,7 +479,7 @@ def test_a_process_killed_while_it_asks_leaves_a_call_that_is_open(path: Path) -
     (left,) = verify_audit(path).open_calls
     assert (left.server, left.tool, left.process) == ("s", "echo", process.pid)
     AuditLog(path).append(entry(1))
-    assert left in verify_audit(path).open_calls, "until somebody has looked into it"
+    assert left in verify_audit(path).open_calls, "until a person has looked into it"
 
 
 # ------------------------------------------------------- disks and files that fail
@@ -816,12 +816,12 @@ def test_a_crash_between_two_files_loses_nothing(path: Path) -> None:
 
 def test_a_file_is_never_renamed_over_another(path: Path) -> None:
     log = written(path, 2, **SMALL)
-    path.with_name("calls.jsonl.000001").write_text("somebody else's")
+    path.with_name("calls.jsonl.000001").write_text("another program's")
     records = [entry(number) for number in range(8)]
     log.append(*records)
     with pytest.raises(AuditError, match="exists already"):
         log.append(*records)
-    assert path.with_name("calls.jsonl.000001").read_text() == "somebody else's"
+    assert path.with_name("calls.jsonl.000001").read_text() == "another program's"
 
 
 @pytest.mark.parametrize("keep", [None, 1])
@@ -1010,7 +1010,7 @@ def test_a_copy_of_a_log_goes_on_with_the_same_file(tmp_path: Path) -> None:
         (copy, log)[n % 2].append({"event": "note", "n": n, "text": "x" * 200})
     assert (copy.path, copy.fsync, copy.key) == (log.path, True, b"k" * 16)
     assert verify_audit(log.path, key=b"k" * 16).lines > 20
-    assert len(list(tmp_path.iterdir())) == 3, "the newest file, and two that are kept"
+    assert len(list(tmp_path.iterdir())) == 3, "the newest file, and two that are left"
     assert log.take_losses() == copy.take_losses() == []
 
 

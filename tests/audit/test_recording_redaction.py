@@ -53,7 +53,7 @@ def as_object(value: Any) -> dict[str, Any]:
 
 
 class Speaker:
-    """A server that sends ``shape`` in one place, which ``say`` of a test chooses."""
+    """A server that sends ``shape`` in one place, as a test chooses."""
 
     def __init__(self, shape: Any) -> None:
         self.shape = shape

@@ -312,7 +312,7 @@ async def test_a_use_of_the_model_is_recorded_before_anybody_is_asked_and_when_i
     assert len(asked) == 1
     assert (opened["call"], opened["server"], opened["sampling"]) == (seen[0].id, "poet", "haiku")
     assert opened["context"] == "agent"
-    assert opened["fingerprint"].startswith("hmac-sha256:"), "it covers what the prompts say"
+    assert opened["fingerprint"].startswith("hmac-sha256:"), "it covers the content of the prompts"
     assert seen[0].fingerprint not in str(records)
     assert opened["findings"] == [SAMPLING_FINDING.to_json()]
     assert (opened["facts"]["message"], opened["facts"]["call"]) == ("Hi", "ask")

@@ -537,7 +537,7 @@ async def test_an_error_of_the_function_is_an_error_of_the_login() -> None:
 
 
 async def test_an_error_of_ours_that_the_function_raises_is_raised_as_it_is() -> None:
-    given_up = AuthError("the person said no")
+    given_up = AuthError("the person denied")
 
     def on_url(url: str) -> str:
         raise given_up

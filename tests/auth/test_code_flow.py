@@ -449,7 +449,7 @@ def test_a_refresh_authenticates_as_the_login_did() -> None:
 
 
 @pytest.mark.parametrize(
-    "registration", [None, Registration("somebody else", issuer=ISSUER)], ids=["none", "another"]
+    "registration", [None, Registration("another user", issuer=ISSUER)], ids=["none", "another"]
 )
 def test_a_refresh_without_the_clients_secret_is_not_sent(
     registration: Registration | None,

@@ -133,7 +133,7 @@ LOOK_AT: dict[str, tuple[dict[str, Any], str]] = {
         {"resource_metadata": instead(b'{"a":' * 50_000)},
         "nor at the well-known URLs",
     ),
-    "resource metadata that say two things": (
+    "resource metadata that contradict themselves": (
         {"resource_metadata": twice},
         "nor at the well-known URLs",
     ),
@@ -162,7 +162,7 @@ LOOK_AT: dict[str, tuple[dict[str, Any], str]] = {
         "carrier-grade NAT address",
     ),
     # the authorization server's metadata
-    "an authorization server that says it is another": (
+    "an authorization server that claims to be another": (
         {"server_metadata": but(issuer="https://honest.example.com")},
         "for another issuer, 'https://honest.example.com'",
     ),
@@ -223,7 +223,7 @@ LOOK_AT: dict[str, tuple[dict[str, Any], str]] = {
         {"server_metadata": but(registration_endpoint="https://169.254.169.254/register")},
         "cloud metadata address",
     ),
-    "a server that does not say it supports PKCE": (
+    "a server that does not declare PKCE": (
         {"server_metadata": but(code_challenge_methods_supported=None)},
         "S256",
     ),
@@ -238,7 +238,7 @@ LOOK_AT: dict[str, tuple[dict[str, Any], str]] = {
         {"redirect": but(iss="https://honest.example.com")},
         "honest.example.com",
     ),
-    "a redirect that does not say from whom, of a server that promised to": (
+    "a redirect that does not name its issuer, of a server that promised to": (
         {"redirect": but(iss=None)},
         "has no iss",
     ),

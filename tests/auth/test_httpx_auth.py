@@ -450,7 +450,7 @@ async def test_a_stream_begins_one_login_for_which_no_one_waits_and_no_more(cloc
     async def person(url: str) -> str:
         asked.append(url)
         if not is_there:
-            raise RuntimeError("nobody is there")
+            raise RuntimeError("no one is there")
         return await world.agree(url)
 
     async def until(true: Callable[[], bool], seconds: float) -> None:

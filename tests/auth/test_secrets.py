@@ -339,9 +339,9 @@ from mcp_client import HttpServer, OAuth, allow_all, connect
 from mcp_client.auth import FileTokens
 from tests.auth.test_secrets import CLIENT_SECRET
 
-async def main(url, folder):
+async def main(url, directory):
     logging.basicConfig(level=logging.DEBUG)
-    auth = OAuth(client_id="given", client_secret=CLIENT_SECRET, store=FileTokens(f"{folder}/t"))
+    auth = OAuth(client_id="given", client_secret=CLIENT_SECRET, store=FileTokens(f"{directory}/t"))
     async with connect(HttpServer(url, auth=auth), approval=allow_all) as session:
         print((await session.call_tool("echo", {"text": "hello"})).text)
 

@@ -157,8 +157,8 @@ async def _question(revision: str) -> AsyncIterator[Operation]:
 class _Changing(Library):
     """Its one tool has another name each time it is listed."""
 
-    def answer(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
-        result = super().answer(message, send)
+    def respond(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+        result = super().respond(message, send)
         if message.get("method") == "tools/list":
             result["tools"] = [{"name": f"tool-{self.count('tools/list')}", "inputSchema": _SCHEMA}]
         return result

@@ -61,7 +61,7 @@ def _definitions(count: int) -> list[dict[str, Any]]:
         {
             "name": f"listed_{number}",
             "title": f"Tool number {number}",
-            "description": f"Looks up entry {number} by its key, and says what is known of it.",
+            "description": f"Looks up entry {number} by its key, and reports what is known of it.",
             "inputSchema": _object({"key": {"type": "string"}, "limit": {"type": "integer"}}),
             "annotations": {"readOnlyHint": True},
         }

@@ -53,9 +53,9 @@ class Odd(Stateless):
         self.method = method
         self.answers = list(answers)
 
-    def response(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+    def respond(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
         if message.get("method") != self.method:
-            return super().answer(message, send)
+            return super().respond(message, send)
         self.messages.append(message)
         response = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(response, Exception):

@@ -433,7 +433,7 @@ async def test_a_lost_stream_is_opened_again_after_a_pause_that_doubles() -> Non
             await until(lambda: session._subscriptions.tools.epoch is not None)
             server.end_stream()
             await until(lambda: len(pauses.asked) == 9)
-            assert pauses.asked[-1] == 16, "an acknowledgement alone is no progress"
+            assert pauses.asked[-1] == 16, "an acknowledgement alone is not progress"
             assert session._subscriptions.tools.epoch is None
 
 

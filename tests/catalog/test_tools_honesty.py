@@ -228,7 +228,7 @@ async def test_a_list_is_asked_for_again_once_a_change_may_have_been_missed() ->
     await server.names()
     server.feed.stream = 2
     await server.names()
-    assert len(server.asked) == 3, "what was fetched without a stream is not kept for it"
+    assert len(server.asked) == 3, "what was fetched without a stream is not stored for it"
     await server.names()
     assert len(server.asked) == 3
 

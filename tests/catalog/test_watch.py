@@ -301,8 +301,8 @@ class Unwilling:
 
     def __init__(self, library: Library) -> None:
         self.refuses: Any = JsonRpcError(-32602, "no \x1b[31msuch book")
-        self._answer = library.answer
-        library.answer = self  # type: ignore[method-assign]
+        self._respond = library.respond
+        library.respond = self  # type: ignore[method-assign]
 
     def __call__(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
         if message.get("method") in ("subscriptions/listen", "resources/subscribe"):
@@ -310,7 +310,7 @@ class Unwilling:
                 raise Refused(self.refuses.code, self.refuses.message, self.refuses.data)
             if self.refuses is not None:
                 return self.refuses(message, send)
-        return self._answer(message, send)
+        return self._respond(message, send)
 
 
 async def test_a_refusal_is_raised_and_the_next_time_it_is_asked_again(library: Library) -> None:

@@ -86,14 +86,14 @@ def sending(*content: dict[str, Any], **more: Any) -> list[str]:
 
 def offering(directory: Path, result: dict[str, Any], during: str = "", **schemas: Any) -> str:
     """A server with one tool of these schemas, which always answers so; ``during`` a call it runs
-    this, where ``tell(method, **params)`` sends a notification."""
+    this, where ``notify(method, **params)`` sends a notification."""
     tool = {"name": "count", "inputSchema": {"type": "object"}, **schemas}
     program = directory / "counting.py"
     program.write_text(f"""
 import json, os, sys, time
-def tell(method, **params):
-    told = {{"jsonrpc": "2.0", "method": "notifications/" + method, "params": params}}
-    print(json.dumps(told), flush=True)
+def notify(method, **params):
+    notice = {{"jsonrpc": "2.0", "method": "notifications/" + method, "params": params}}
+    print(json.dumps(notice), flush=True)
 for line in sys.stdin:
     asked = json.loads(line)
     match asked["method"]:

@@ -483,17 +483,17 @@ def test_a_reader_that_has_enough_ends_it_quietly() -> None:
 def test_an_interrupt_cancels_the_call_and_notifies_the_server(
     number: signal.Signals, tmp_path: Path
 ) -> None:
-    record = tmp_path / "said"
+    record = tmp_path / "record"
     program = tmp_path / "server.py"
     program.write_text(
         "import json, sys\n"
-        f"said = open({str(record)!r}, 'w', buffering=1)\n"
+        f"record = open({str(record)!r}, 'w', buffering=1)\n"
         f"sys.path.insert(0, {str(ROOT / 'tests' / 'support')!r})\n"
         "import scripted\n"
         "class Lines:\n"
         "    def __iter__(self):\n"
         "        for line in sys.__stdin__.buffer:\n"
-        "            said.write(line.decode())\n"
+        "            record.write(line.decode())\n"
         "            yield line\n"
         "class Stdin: buffer = Lines()\n"
         "scripted.sys.stdin = Stdin()\n"

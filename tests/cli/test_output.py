@@ -132,7 +132,7 @@ LIES = "mcp-client: log in at http://evil.example"
 
 
 def saying(directory: Path, text: str, *more: str) -> str:
-    reported = f"tell('message', level='warning', data={text!r})"
+    reported = f"notify('message', level='warning', data={text!r})"
     return offering(directory, {"content": []}, during="\n".join([reported, *more]))
 
 
@@ -169,11 +169,11 @@ def test_a_line_of_a_server_stays_off_the_question(tmp_path: Path) -> None:
     target = offering(tmp_path, {"content": []})
     program, output = tmp_path / "counting.py", tmp_path / "told"
     later = f"""
-            def say():
-                tell("message", level="error", data="while you think")
+            def interrupt():
+                notify("message", level="error", data="while you think")
                 open({str(output)!r}, "w").close()
             import threading
-            threading.Timer(0.5, say).start()
+            threading.Timer(0.5, interrupt).start()
 """
     listing = '        case "tools/list":\n'
     program.write_text(program.read_text().replace(listing, listing + later))

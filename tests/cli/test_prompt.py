@@ -180,7 +180,7 @@ def test_the_shell_completes_remembers_and_keeps_no_secret(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_the_shell_works_where_no_history_can_be_stored(tmp_path: Path) -> None:
-    (tmp_path / ".local").write_text("a file where a folder would be")
+    (tmp_path / ".local").write_text("a file where a directory would be")
     child = at_terminal("shell", example("weather"), home=tmp_path)
     child.expect("cannot be made")
     child.expect("mcp>")

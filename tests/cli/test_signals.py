@@ -29,11 +29,11 @@ STUBBORN = "import signal, time\\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\
 child = subprocess.Popen([sys.executable, "-c", STUBBORN + "\\ntime.sleep(1000)"],
                          stdout=subprocess.PIPE)
 child.stdout.read(1)
-def tell(name):
+def report(name):
     with open(os.path.join(sys.argv[1], name), "w") as file:
         file.write(f"{os.getpid()} {child.pid}\\n")
     os.rename(os.path.join(sys.argv[1], name), os.path.join(sys.argv[1], "at-" + name))
-tell("start")
+report("start")
 for line in sys.stdin if sys.argv[2] != "start" else ():
     asked = json.loads(line)
     match asked["method"]:
@@ -43,14 +43,14 @@ for line in sys.stdin if sys.argv[2] != "start" else ():
         case "tools/list":
             found = {"tools": [{"name": "wait", "inputSchema": {"type": "object"}}]}
         case "tools/call":
-            tell("call")
+            report("call")
             continue
         case _:
             continue
     found |= {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": found}), flush=True)
 if sys.argv[2] == "end":
-    tell("end")
+    report("end")
 time.sleep(1000)
 """
 HANG_UP = 0

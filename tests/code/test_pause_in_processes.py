@@ -24,11 +24,11 @@ import json, sys
 from mcp_client import ApprovalQueue, CallPending, FileState, Rule, Rules, sync
 from mcp_client.adapters import openai_chat
 from tests.support.starting import scripted
-folder, wait = sys.argv[1:]
-state = FileState(f"{{folder}}/state")
+directory, wait = sys.argv[1:]
+state = FileState(f"{{directory}}/state")
 queue = ApprovalQueue(decisions=state.decisions, wait=None if wait == "forever" else 0)
 rules = Rules([Rule("allow", tool="length", origin="code")], ask=queue)
-server = scripted("--calls", f"{{folder}}/calls")
+server = scripted("--calls", f"{{directory}}/calls")
 with sync.connect(server, name="talk", approval=rules, state=state) as session:
     kit = openai_chat.toolset(session.list_tools(), code=True)
     try:

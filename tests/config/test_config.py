@@ -279,7 +279,7 @@ def test_lm_studio(a_home_of_its_own: Path) -> None:
 
 def test_gemini_cli(project: Path) -> None:
     content = """{
-      "theme": "Default", // other settings stand beside
+      "theme": "Default", // other settings are beside
       "mcp": {"allowed": ["pythonTools", "stream", "events", "none"], "excluded": ["events"]},
       "mcpServers": {
         "pythonTools": {
@@ -478,7 +478,7 @@ def test_configs_of_a_project_and_of_the_user_are_found(
         assert (config.program, config.scope) == (each.program, each.scope)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has folders of its own")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has directories of its own")
 def test_on_macos_the_settings_of_programs_are_in_application_support(
     a_home_of_its_own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,7 +146,7 @@ def test_the_words_of_copilot_cli_are_those_of_the_file_of_no_program_too(tmp_pa
     assert config.servers["a"].include == ("a",)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has folders of its own")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has directories of its own")
 def test_the_files_of_copilot_cli_and_zed_are_found(tmp_path: Path) -> None:
     home, directory = tmp_path / "home", tmp_path / "project"
     for place, name, program in (
@@ -159,7 +159,7 @@ def test_the_files_of_copilot_cli_and_zed_are_found(tmp_path: Path) -> None:
         config = config_of(place, name, members)
         scope = "user" if place == home else "project"
         assert (config.program, config.scope) == (program, scope)
-        assert started(config, "a").cwd == str(place), "not in the folder of the file"
+        assert started(config, "a").cwd == str(place), "not in the directory of the file"
         assert (program, scope) in {(one.program, one.scope) for one in find_configs(directory)}
 
 

@@ -128,7 +128,7 @@ def test_the_docstrings_name_the_programs_that_there_are_and_no_other() -> None:
     )
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has folders of its own")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has directories of its own")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_files_of_each_program_are_found_and_known_for_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -540,10 +540,10 @@ async def test_the_whole_command_is_shown_and_what_it_hides_is_seen(
     text = "\n".join(screen)
     assert "Server       | server" in screen
     command = "Command      | sh -c 'echo\\u{a}\\u{1b}[2Jhi \\u{202e}' '--key=${TOKEN}'"
-    assert screen[-2] == command, "the command stands beside the question"
+    assert screen[-2] == command, "the command is beside the question"
     assert screen[2] == command, "and comes first"
     assert len([line for line in screen if "all of your rights" in line]) == 1
-    assert "a program would be started" not in text, "what the question says is said once"
+    assert "a program would be started" not in text, "the text of the question is shown once"
     assert "not confined" not in text
     assert "Variables    | KEY=${TOKEN}" in screen
     assert "Puts in      | TOKEN -> 'args[2]' env.KEY" in screen

@@ -155,7 +155,7 @@ HTTP = [
         [P, *offer(NEW, MIDDLE)],
     ),
     Row(
-        "an error that says nothing of revisions is not asked about twice",
+        "an error without revisions is not asked about twice",
         {P: [UNKNOWN], I: [error(-32603, "database is down")]},
         (NegotiationError, "database is down"),
         [P, *offer(NEW)],
@@ -198,7 +198,7 @@ HTTP = [
         [P, *offer(NEW), P],
     ),
     Row(
-        "longer than there is time: the error says so at once",
+        "longer than there is time: the error comes at once",
         {P: [Status(429, b"", {"Retry-After": "3600"})], I: [speaks(NEW)]},
         (ConnectError, "HTTP 429"),
         [P],
@@ -539,7 +539,7 @@ STDIO = [
         ["start", P, *offer(NEW), "start", *offer(NEW)],
     ),
     Row(
-        "responses to other requests are no reason to start it again",
+        "responses to other requests do not start it again",
         {P: [_ID_0], I: [_ID_0]},
         (ConnectError, rf"not answer initialize; it sent 2 {_NOT_OURS}, the first: '{{.*id.*: 0"),
         ["start", P, *offer(NEW)],

@@ -373,7 +373,7 @@ async def test_what_was_in_full_in_its_row_is_allowed_with_others_for_any_trust(
         ids = await site.ask(weather(1), DELETE, drop)
         for proofs in ([], await in_rows(bo)):
             refused = await ana.decide(*ids, opened=proofs)
-            assert refused.json()["unopened"] == ids, "nobody saw them in these rows"
+            assert refused.json()["unopened"] == ids, "no one saw them in these rows"
         assert (await ana.decide(*ids, opened=await in_rows(ana))).is_success
 
 

@@ -624,7 +624,7 @@ async def test_the_id_is_in_no_log_audit_or_repr(
             assert ID not in repr(await session.start_tool("slow"))
     records = [json.loads(line) for line in log.read_text().splitlines()]
     assert [one["event"] for one in records].count("opened") == 4
-    assert [one["event"] for one in records].count("closed") == 2, "two were handed over"
+    assert [one["event"] for one in records].count("closed") == 2, "two were returned"
     assert ID not in log.read_text() + caplog.text + repr(received)
 
 

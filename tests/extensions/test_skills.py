@@ -334,7 +334,7 @@ async def test_a_dynamic_skill_is_asked_about_each_time_and_its_front_matter_is_
         server.files["skill://pdf/a%20b"] = b"new"
         assert await loaded.read("a b") == b"new"
         server.files["skill://pdf/a%20b"] = b"newer"
-        assert await loaded.read("a b") == b"newer", "it is not kept"
+        assert await loaded.read("a b") == b"newer", "it is not stored"
         await session.load_skill(PDF)
         server.files[PDF] = MAIN.replace(b"Fill in", b"Steal")
         with pytest.raises(SkillError) as error:
@@ -580,7 +580,7 @@ async def test_a_skill_that_changed_since_it_was_pinned_is_a_finding(tmp_path: P
         "its file 'references/FORMS.md' has changed",
     )
     await load(server, Pins(tmp_path / "mcp.lock"), hook)
-    assert len(hook.requests[1].findings) == 3, "a yes once accepts nothing for good"
+    assert len(hook.requests[1].findings) == 3, "an approval once accepts nothing permanently"
     hook.decision = Allow(remember="always")
     await load(server, Pins(tmp_path / "mcp.lock"), hook)
     await load(server, Pins(tmp_path / "mcp.lock"), hook)

@@ -270,7 +270,7 @@ async def test_a_task_is_resumed_in_another_session_and_closes_the_same_record(
     assert len(verify_audit(log).open_calls) == 1
 
     def never(call: Any) -> Any:
-        raise AssertionError("nobody is asked again")
+        raise AssertionError("no one is asked again")
 
     async with connect(MemoryServer(server), approval=never, audit=log) as session:
         task = session.resume_task(text)

@@ -977,7 +977,7 @@ async def test_a_coroutine_returned_after_cancellation_is_closed() -> None:
     passed: list[Any] = []
 
     async def late() -> None:
-        raise AssertionError("nobody waits for this any more")
+        raise AssertionError("no one waits for this any more")
 
     def handler() -> Any:
         running.set()

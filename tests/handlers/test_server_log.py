@@ -311,7 +311,7 @@ async def test_a_plain_log_handler_gets_lines_in_order_in_a_thread() -> None:
         timeouts=Timeouts(close=30),
     ) as session:
         await session.call_tool("ask")
-    assert lines == list(range(20)), "closing lets what was said be heard"
+    assert lines == list(range(20)), "closing delivers what was logged"
     assert threading.get_ident() not in threads
 
 

@@ -92,7 +92,7 @@ class Asked:
 
 
 def no(request: StartRequest) -> Answer:
-    raise AssertionError("nobody should be asked")
+    raise AssertionError("no one should be asked")
 
 
 async def connected(host: Host, name: str = "weather") -> None:

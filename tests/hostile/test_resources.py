@@ -54,7 +54,7 @@ async def test_a_list_without_an_end_or_a_sense_is_an_error(
 
     class Endless(Stateless):
         def respond(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
-            return page() if message.get("method") == method else super().answer(message, send)
+            return page() if message.get("method") == method else super().respond(message, send)
 
     async with reading(Endless(), limits=Limits(pages=3)) as session:
         with pytest.raises(ProtocolViolation, match=reason):

@@ -1,4 +1,4 @@
-"""Servers whose skills are not what they say: nothing of them is returned."""
+"""Servers whose skills are not what they announce: nothing of them is returned."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_a_file_that_changes_after_the_skill_was_loaded_is_not_returned(
                 await read(READ)
             assert (error.value.reason, error.value.uri) == (reason, FORMS)
         server.files[FORMS] = before
-        assert await loaded.read(READ) == before, "what failed is not kept"
+        assert await loaded.read(READ) == before, "what failed is not stored"
 
 
 async def test_a_skill_that_changes_between_list_and_load_is_refused_and_then_asked_about() -> None:

@@ -41,7 +41,7 @@ SdkError: Any = getattr(exceptions, "MCPError", None) or exceptions.McpError
 ERAS = ("handshake", "stateless")
 TOOL = {
     "name": "echo",
-    "description": "says it again",
+    "description": "repeats it",
     "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
     "annotations": {"readOnlyHint": True},
 }

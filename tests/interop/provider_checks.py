@@ -440,7 +440,7 @@ def each_user_of_the_web_app_decides_their_own_calls_only() -> None:
 
     anyio.run(run)
     assert "\nAlarm set for Oslo.\n" in reported["ana"], reported
-    assert "the user said no" in reported["ben"]
+    assert "the user denied" in reported["ben"]
 
 
 CHECKS: dict[str, Callable[[], None]] = (

@@ -255,7 +255,7 @@ async def test_several_are_decided_at_once() -> None:
         page.type_into(page.named("textbox", "Reason for selected")[0], "too many")
         page.click_on(page.named("button", "Deny selected")[0])
         until(lambda: listed(page) == 0, "they were not denied")
-        until(lambda: "Nothing waits for you." in text_of(page), "it does not say so")
+        until(lambda: "Nothing waits for you." in text_of(page), "it does not state it")
 
     async with at_work(server) as (site, calls):
         for n in range(6):
@@ -470,7 +470,7 @@ async def test_two_hundred_calls_stay_usable() -> None:
             assert "10 of 10 selected" in text_of(page)
             page.click_on(page.named("button", "Allow selected", "#batch")[0])
             until(lambda: len(site.queue.pending) == 210, "they were not allowed")
-            until(lambda: "matches this filter" in text_of(page), "it does not say so")
+            until(lambda: "matches this filter" in text_of(page), "it does not state it")
             page.run("document.querySelector('.empty a').click()")
             until(lambda: listed(page) == 200, "the others did not come")
             assert "These are 1 to 200 of 210 requests that wait." in text_of(page)
@@ -637,7 +637,7 @@ async def test_what_is_asked_is_above_its_buttons_on_small_screens() -> None:
                     until(lambda: page.run("return !!document.querySelector('#open pre')"), "no")
                     until(lambda: page.run(ABOVE), f"{width} {line}")
                     reason, deny = (page.run(PLACE.replace("WHAT", one)) for one in BESIDE)
-                    assert abs(reason - deny) < 2, "the reason stands beside Deny"
+                    assert abs(reason - deny) < 2, "the reason is beside Deny"
 
         await with_browsers(site, look)
 
@@ -676,7 +676,7 @@ async def test_a_double_click_and_a_key_held_down_decide_one() -> None:
                 assert decided == [f"tool_{n}" for n in range(number + 1)], "of two one counts"
             until(
                 lambda: "the question had only just appeared" in text_of(page),
-                "it does not say why",
+                "it does not state the reason",
             )
             settled(page, "tool_4")
             page.press(ENTER)
@@ -731,7 +731,7 @@ async def test_without_scripts_requests_are_opened_filtered_and_decided() -> Non
                 until(lambda: "q=tool_2" in page.url, "it does not filter")
                 page.click("#open .allow")
                 until(lambda: len(site.queue.pending) == 2, "it was not allowed")
-                until(lambda: "matches this filter" in page.text, "it is not said")
+                until(lambda: "matches this filter" in page.text, "it is not stated")
                 page.open(site.base)
                 page.click(".row .tick")
                 page.click("#batch .deny")
@@ -767,7 +767,7 @@ async def test_what_is_typed_and_ticked_stays_while_others_come_and_go() -> None
                 == "why not"
             )
             site.queue.decide(one, Deny("elsewhere"))
-            until(lambda: "Decided elsewhere" in text_of(page), "it does not say so")
+            until(lambda: "Decided elsewhere" in text_of(page), "it does not state it")
             assert page.named("button", "Allow") == [], "no other one came in its place"
 
         await with_browsers(site, watch)
@@ -782,12 +782,12 @@ async def test_what_does_not_arrive_and_who_is_logged_out_are_reported() -> None
             page.run("window.fetch = () => Promise.reject(new TypeError('no network'))")
             page.run("window.EventSource = class { close() {} }")
             press(page, "Allow")
-            until(lambda: "did not arrive" in text_of(page), "it does not say so")
+            until(lambda: "did not arrive" in text_of(page), "it does not state it")
             assert live(page) == "No connection: trying again…"
             page.open(site.base)
             until(lambda: live(page) == "Live", "it is not live")
             people["there"] = None
-            until(lambda: "log in" in live(page), "it does not say so")
+            until(lambda: "log in" in live(page), "it does not state it")
             assert listed(page) == 1
             page.open(site.base)
             assert "You are not logged in" in text_of(page)

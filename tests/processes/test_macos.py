@@ -22,7 +22,7 @@ def macos(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fcntl, "F_FULLFSYNC", _FULL, raising=False)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports it")
 def test_what_a_pipe_holds_is_known_at_the_end_that_is_written_to() -> None:
     reader, writer = os.pipe()
     try:

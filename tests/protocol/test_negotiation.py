@@ -133,7 +133,7 @@ P, I0 = f"probe:{S}", f"initialize:{NEW}"
 AGREED: list[tuple[str, list[Outcome], str, Log]] = [
     ("a DiscoverResult is a stateless server", [discovered(S)], S, [P]),
     ("its versions may hold others", [discovered("2099-01-01", NEW, S)], S, [P]),
-    ("-32022 naming ours is asked once more", [unsupported(S), discovered(S)], S, [P, P]),
+    ("-32022 naming ours is asked again", [unsupported(S), discovered(S)], S, [P, P]),
     (
         "-32022 naming only handshake revisions means initialize",
         [unsupported(MIDDLE, OLDEST), accepted(MIDDLE)],
@@ -161,7 +161,7 @@ AGREED: list[tuple[str, list[Outcome], str, Log]] = [
     ("silence likewise", [Silent(), accepted(NEW)], NEW, [P, I0, "tell"]),
     ("a death of the probe is tried at once", [DIED, accepted(NEW)], NEW, [P, I0, "tell"]),
     (
-        "-32602 that says what is supported is offered that",
+        "-32602 that names what is supported is offered that",
         [
             UNKNOWN_METHOD,
             AnsweredWithError(-32602, "no", {"supported": [OLDEST, OLD]}),

@@ -50,7 +50,7 @@ def test_a_deadline_is_later_on_the_loop_by_what_people_took() -> None:
     with watch.stopped():
         loop.time = 160.0
         assert watch.on_the_loop(105.0) == 165.0
-        assert watch.on_the_loop(100.0) > 160.0, "a wait that has run out is no busy loop"
+        assert watch.on_the_loop(100.0) > 160.0, "a wait that has run out is not a busy loop"
     assert watch.on_the_loop(105.0) == 165.0
 
 

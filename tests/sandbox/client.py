@@ -117,7 +117,7 @@ def _outcome(name: str, reported: dict[str, Any], changed: bool, world: World) -
             return "open"
         if name == "create_by_folder_that_became_a_link" and "got" in reported:
             assert (world.top / "replaced-before" / "by-link").exists()
-            return "held it went into the folder that was granted"
+            return "held it went into the directory that was granted"
         return "vanished" if "got" in reported else f"held {reported['refused']}"
     if "refused" in reported:
         return f"held {reported['refused']}"

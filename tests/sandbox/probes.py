@@ -42,13 +42,13 @@ LEGEND = {
     GRANTED: "possible, as was asked for",
     EITHER: "no matter",
     UNTRIED: "not possible without a sandbox either",
-    REPORTED: "possible, and session.sandbox says so",
+    REPORTED: "possible, and session.sandbox reports it",
     OPEN: "POSSIBLE, THOUGH IT SHOULD NOT BE",
     VANISHED: "A WRITE THAT SUCCEEDED AND CHANGED NOTHING",
     BROKEN: "NOT POSSIBLE, THOUGH IT SHOULD BE",
 }
 FAULTS = (OPEN, VANISHED, BROKEN)
-SENTENCES = dict.fromkeys(("stat_of_home", "link_in_home", "work_in_home"), "can tell of any path")
+SENTENCES = dict.fromkeys(("stat_of_home", "link_in_home", "work_in_home"), "can know of any path")
 """What a sandbox may fail to enforce if it reports it: a part of the sentence for each probe."""
 
 ENGINES = ("bubblewrap",)

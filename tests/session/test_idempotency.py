@@ -119,7 +119,7 @@ def opened(server: Any, state: Any, approval: Any = allow_all, **options: Any) -
     return connect(MemoryServer(server), name="bank", state=state, approval=approval, **options)
 
 
-@pytest.fixture(scope="session", params=["memory", "a folder", "a database"])
+@pytest.fixture(scope="session", params=["memory", "a directory", "a database"])
 def kind(request: pytest.FixtureRequest) -> str:
     if request.param == "a database":  # before it is noted which processes there are
         request.getfixturevalue("postgres")
@@ -130,7 +130,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 def state(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[State]:
     if kind == "memory":
         yield MemoryState()
-    elif kind == "a folder":
+    elif kind == "a directory":
         yield FileState(tmp_path / "state")
     else:
         made = PostgresState(request.getfixturevalue("database"))
@@ -742,7 +742,7 @@ async def test_a_person_settles_a_call_without_a_result(state: State) -> None:
             await again(session, retry=Retry(safe=True))
         assert not caught.value.retryable
     assert len(server.calls) == 1
-    assert "due" not in state.list("calls")[KEY], "for good"
+    assert "due" not in state.list("calls")[KEY], "permanently"
 
 
 async def test_only_what_is_unsettled_can_be_settled(state: State) -> None:

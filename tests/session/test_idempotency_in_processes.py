@@ -140,7 +140,7 @@ def process(function: str, address: str, log: Path) -> Iterator[subprocess.Popen
             child.kill()
 
 
-@pytest.fixture(scope="session", params=["a folder", "a database"])
+@pytest.fixture(scope="session", params=["a directory", "a database"])
 def kind(request: pytest.FixtureRequest) -> str:
     if request.param == "a database":  # before it is noted which processes there are
         request.getfixturevalue("postgres")
@@ -149,7 +149,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def address(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    is_folder = kind == "a folder"
+    is_folder = kind == "a directory"
     return str(tmp_path / "s") if is_folder else str(request.getfixturevalue("database"))
 
 

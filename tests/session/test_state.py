@@ -66,12 +66,12 @@ def always(call: ToolCall) -> Allow:
 
 
 def never(call: ToolCall) -> Deny:
-    return Deny("nobody was to be asked")
+    return Deny("no one was to be asked")
 
 
 STATES: dict[str, Callable[[Path], Any]] = {
     "a path": lambda path: path,
-    "a folder": FileState,
+    "a directory": FileState,
     "memory": lambda path: MemoryState(),
 }
 
@@ -91,7 +91,7 @@ async def test_a_state_keeps_decisions_pins_and_the_audit(how: str, tmp_path: Pa
     assert opened.pins._read() == {"s": ("t",)}
     server.description = "It reads, and mails what it read."
     async with connect(server.transport(), name="s", approval=never, state=opened) as session:
-        with pytest.raises(CallDenied, match="nobody was to be asked"):
+        with pytest.raises(CallDenied, match="no one was to be asked"):
             await session.call_tool("t")
         assert [drift.kind for drift in opened.pins.drift("s")] == ["changed"]
     if state is None:
@@ -180,7 +180,7 @@ def test_logins_without_a_store_are_stored_in_the_state(tmp_path: Path) -> None:
     assert with_store._store is own
     assert used._store is not state.tokens, "its tokens are elsewhere already"
     connect(HttpServer("https://mcp.example/mcp", auth=plain), state=MemoryState())
-    assert plain._store is state.tokens, "the first state keeps them"
+    assert plain._store is state.tokens, "the first state stores them"
 
 
 @pytest.mark.parametrize("odd", [1, b"state", {}, "", State])

@@ -71,7 +71,7 @@ class Server:
             case "tools/call":
                 self.times -= 1
                 if self.times < 0:
-                    raise JsonRpcError(-32000, "it was called once more")
+                    raise JsonRpcError(-32000, "it was called again")
                 if isinstance(self.result, JsonRpcError):
                     raise self.result
                 return {"content": TEXT, **self.result}

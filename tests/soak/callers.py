@@ -58,7 +58,7 @@ class Hook:
         key = str(call.context)
         match arguments.get("hook", "yes"):
             case "no":
-                return Deny("the seed says no")
+                return Deny("the seed denies it")
             case "raise":
                 raise ValueError("a fault of the hook's own")
             case "wrong":
@@ -153,7 +153,7 @@ class Callers:
 
     async def _cancel_later(self, token: CancelToken, seconds: float) -> None:
         await anyio.sleep(seconds)
-        token.cancel("the seed says so")
+        token.cancel("the seed asks for it")
 
     def close(self) -> None:
         self._seen.close()

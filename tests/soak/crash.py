@@ -268,7 +268,7 @@ async def _judge(plan: Plan, report: Report) -> None:
     ran_again = Counter((plan.directory / "peer.ran").read_text().split())
     report.check("no key ran twice", [key for key, count in ran_again.items() if count > 1])
     report.check(
-        "a key that is asked for once more does not run again",
+        "a key that is asked for again does not run again",
         [key for key in ran if ran_again[key] != ran[key]],
     )
     report.check("every key has an outcome", [key for key in keys if not reported[key]])

@@ -123,7 +123,7 @@ def _judge_audit(
         else:
             lost.append(f"{call.key} ({call.outcome})")
     report.check(
-        "every call stands in the audit exactly once "
+        "every call is in the audit exactly once "
         f"(but {unwritten} that were not sent while the disk was full)",
         lost,
     )

@@ -393,7 +393,7 @@ def test_a_person_settles_what_is_unsettled_and_nothing_else(clock: StoppedClock
     calls.end("k", "a", None, may_have_run=True)
     calls.settle("k")
     assert state.list("calls")["k"]["outcome"] == {"by_person": True}
-    assert "due" not in state.list("calls")["k"], "it is kept for good"
+    assert "due" not in state.list("calls")["k"], "it is stored permanently"
     clock.now += 1e9
     assert take(calls, "b") is Claim.SETTLED
     assert calls.unsettled() == ()

@@ -92,7 +92,7 @@ def test_who_is_gone(state: Shared, lease: Lease, clock: Clock) -> None:
         assert lease.has_expired(*claim("other", ENDED))
     state.change("callers", "other", lambda found: {"at": state.at})
     state.waits = False
-    assert lease.has_expired(*claim("other")), "nobody else sees this state"
+    assert lease.has_expired(*claim("other")), "no one else sees this state"
 
 
 def test_by_a_clock_that_is_wrong_45_seconds_of_watching_decide(

@@ -42,7 +42,7 @@ BOUND = 30.0
 
 
 class Known(MemoryTransport):
-    stable_identity = "a server that decisions may be kept for"
+    stable_identity = "a server that decisions may be stored for"
 
 
 class Server:

@@ -35,7 +35,7 @@ class Kept:
     numbers: Callable[[], set[int]]
 
     def __init__(self, thing: str, where: str, address: str) -> None:
-        getattr(self, thing)(Path(address), where == "a folder")
+        getattr(self, thing)(Path(address), where == "a directory")
 
     def decisions(self, path: Path, is_folder: bool) -> None:
         store = FileState(path).decisions if is_folder else Decisions(path)
@@ -95,12 +95,12 @@ def write_some(thing: str, where: str, address: str, first: str) -> None:
 
 
 things = pytest.mark.parametrize("thing", ["decisions", "tickets", "pins", "tokens"])
-places = pytest.mark.parametrize("where", ["a folder", "a file"])
+places = pytest.mark.parametrize("where", ["a directory", "a file"])
 
 
 @pytest.fixture
 def address(where: str, tmp_path: Path) -> str:
-    return str(tmp_path / ("state" if where == "a folder" else "kept.json"))
+    return str(tmp_path / ("state" if where == "a directory" else "kept.json"))
 
 
 @pytest.mark.slow
@@ -166,9 +166,9 @@ def test_a_file_of_a_state_that_cannot_be_used_is_named_and_left(
 
 def test_a_directory_states_its_content(tmp_path: Path) -> None:
     state = FileState(tmp_path / "state")
-    Kept("decisions", "a folder", str(state.path)).write(1)
-    Kept("pins", "a folder", str(state.path)).write(1)
-    Kept("tokens", "a folder", str(state.path)).write(1)
+    Kept("decisions", "a directory", str(state.path)).write(1)
+    Kept("pins", "a directory", str(state.path)).write(1)
+    Kept("tokens", "a directory", str(state.path)).write(1)
     names = {path.name for path in state.path.iterdir()}
     assert names == {"decisions.json", "keys.json", "pins.json", "tokens.json"}
     for path in state.path.iterdir():

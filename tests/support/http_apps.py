@@ -229,7 +229,7 @@ class LibraryApp:
             if request is None:
                 self.library.send = sender.send_nowait
             else:
-                self.library.answer(request.message, sender.send_nowait)
+                self.library.respond(request.message, sender.send_nowait)
 
             async def send() -> None:
                 with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # it has gone

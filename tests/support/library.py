@@ -31,7 +31,7 @@ class Refused(Exception):
 
 
 class Library:
-    """``answer(message, send)`` gives back a result, or None where there is none to send."""
+    """``respond(message, send)`` returns a result, or None if there is none to send."""
 
     def __init__(self, *, ttl: int | None = 3_600_000) -> None:
         self.books = {"book:emma": "Emma Woodhouse", "book:ulysses": "Stately, plump"}
@@ -47,7 +47,7 @@ class Library:
     def count(self, method: str) -> int:
         return sum(message.get("method") == method for message in self.messages)
 
-    def answer(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+    def respond(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
         self.messages.append(message)
         method, params = message.get("method", ""), message.get("params", {})
         part = getattr(self, "_" + method.replace("/", "_"), None)
@@ -199,7 +199,7 @@ class Library:
     def reply(self, message: dict[str, Any], send: Callable[[Any], None]) -> dict[str, Any] | None:
         """The whole answer to a message, or None."""
         try:
-            result = self.answer(message, send)
+            result = self.respond(message, send)
         except Refused as refused:
             error = {"code": refused.code, "message": refused.message, "data": refused.data}
             return {"jsonrpc": "2.0", "id": message.get("id"), "error": error}
@@ -211,20 +211,20 @@ class Library:
 class Handshake(Library):
     """The library before the stateless era."""
 
-    def answer(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+    def respond(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
         if message.get("method") in ("server/discover", "subscriptions/listen"):
             self.messages.append(message)
             raise Refused(-32601, "method not found")
-        return super().answer(message, send)
+        return super().respond(message, send)
 
 
 class Stateless(Library):
     """The library of the stateless era alone."""
 
-    def answer(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+    def respond(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
         if message.get("method") in ("initialize", "resources/subscribe"):
             raise Refused(-32601, "method not found")
-        return super().answer(message, send)
+        return super().respond(message, send)
 
 
 def main() -> None:

@@ -49,7 +49,7 @@ class Views(Library):
         if params["name"] not in [tool["name"] for tool in self.tools]:
             raise Refused(-32602, "no such tool")
         if params.get("arguments", {}).get("fail"):
-            raise Refused(-32050, "the clock stands still")
+            raise Refused(-32050, "the clock is stopped")
         text = {"type": "text", "text": "ten to three"}
         return {"content": [text], "structuredContent": {"h": 14}, "resultType": "complete"}
 

@@ -159,7 +159,7 @@ async def test_a_connection_beyond_those_that_may_be_idle_is_closed(
 @pytest.mark.parametrize(
     "goodbye",
     [b"", b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"],
-    ids=["half-closed", "a status nobody asked for"],
+    ids=["half-closed", "a status no one asked for"],
 )
 async def test_on_a_line_the_server_has_ended_nothing_is_sent(goodbye: bytes) -> None:
     ended = anyio.Event()

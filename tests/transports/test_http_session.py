@@ -44,7 +44,7 @@ async def test_a_session_is_opened_used_and_ended(sse: bool) -> None:
     async with serving(app) as server, _connect(server.url) as session:
         assert session.protocol_version == "2025-11-25"
         assert (await session.call_tool("echo", {"a": 1})).text == "{'a': 1}"
-        assert len(app.listeners) == 1, "the GET stream stands before the first call"
+        assert len(app.listeners) == 1, "the GET stream is open before the first call"
         await session.aclose()
         assert app.ended == {"session-1"}
     first, *rest = [r for r in server.requests if r.rpc_method != "server/discover"]

@@ -277,7 +277,7 @@ UNUSABLE: list[tuple[str, Any]] = [
     ("unknown dialect", {"$schema": "https://example.com/my-dialect", "type": "object"}),
     ("unknown type", {"type": "objekt"}),
     ("no schema inside", {"type": "object", "properties": {"a": 7}}),
-    ("required is no list", {"type": "object", "required": "a"}),
+    ("required is not a list", {"type": "object", "required": "a"}),
 ]
 
 
