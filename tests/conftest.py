@@ -270,7 +270,7 @@ def process_way(
 
 
 @pytest.fixture(params=["by descriptor", "by path"])
-def folder_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def directory_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Files of our own by their directory's descriptor, and by path (as on Windows)."""
     way: str = request.param
     if way == "by path":
@@ -306,11 +306,11 @@ def postgres(postgres_cluster: Path) -> Iterator[PostgresServer]:
     from tests.support.postgres import PostgresServer
 
     with PostgresServer(postgres_cluster) as server:
-        _lasting.update(map(str, server.pids[:1]))
+        _permanent.update(map(str, server.pids[:1]))
         yield server
 
 
-_lasting: set[str] = set()
+_permanent: set[str] = set()
 """Processes that no test has to end."""
 
 
@@ -351,7 +351,7 @@ def no_process_left() -> Iterator[None]:
     before = _children()
     yield
     until = time.monotonic() + 60
-    while (left := _children() - before - _lasting) and time.monotonic() < until:
+    while (left := _children() - before - _permanent) and time.monotonic() < until:
         time.sleep(0.01)
     assert not left, f"processes left behind: {[_described(pid) for pid in sorted(left)]}"
 

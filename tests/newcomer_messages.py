@@ -28,7 +28,7 @@ from mcp_client.audit import Audit
 from tests.support.certificates import self_signed
 from tests.support.http_server import Reply, Request, serving
 
-__all__ = ["MISTAKES", "answer_to"]
+__all__ = ["MISTAKES", "error_of"]
 
 CONNECT: Any = connect
 """``connect`` without its types: a newcomer may have no type checker."""
@@ -113,7 +113,7 @@ MISTAKES: dict[str, Mistake] = {
 """The mistake as it is written, and how it is made."""
 
 
-async def answer_to(mistake: Mistake) -> BaseException | None:
+async def error_of(mistake: Mistake) -> BaseException | None:
     """What it raises; None where nothing."""
     try:
         with anyio.fail_after(30):
@@ -125,7 +125,7 @@ async def answer_to(mistake: Mistake) -> BaseException | None:
 
 async def main() -> None:
     for written, mistake in MISTAKES.items():
-        error = await answer_to(mistake)
+        error = await error_of(mistake)
         kind = "nothing is reported" if error is None else type(error).__name__
         print(f"{written}\n    {kind}: {error}\n")
         if not isinstance(error, McpError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_client import McpError
-from tests.newcomer_messages import MISTAKES, answer_to
+from tests.newcomer_messages import MISTAKES, error_of
 
 MESSAGES = {
     'StdioServer("python server.py")': "StdioServer('python', ['server.py'])",
@@ -36,7 +36,7 @@ MESSAGES = {
 async def test_a_mistake_is_one_typed_error_that_names_the_way_out(
     written: str, anyio_backend: str
 ) -> None:
-    error = await answer_to(MISTAKES[written])
+    error = await error_of(MISTAKES[written])
     assert isinstance(error, McpError), repr(error)
     assert MESSAGES[written] in error.message
     assert "s3cret-value" not in str(error)

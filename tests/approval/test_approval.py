@@ -229,11 +229,11 @@ ANSWERS: list[Any] = [None, True, False, "yes", "Allow", Allow, 1, {}, {"allow":
 
 
 @pytest.mark.parametrize("decision", ANSWERS, ids=repr)
-@pytest.mark.parametrize("with_answer", [with_option, sync_with_option])
+@pytest.mark.parametrize("with_decision", [with_option, sync_with_option])
 async def test_a_decision_that_is_neither_allow_nor_deny_is_a_denial(
-    with_answer: Any, decision: Any
+    with_decision: Any, decision: Any
 ) -> None:
-    denied = await Server().refused(functools.partial(with_answer, decision))
+    denied = await Server().refused(functools.partial(with_decision, decision))
     assert "neither Allow nor Deny" in str(denied)
     if decision is Allow:
         assert denied.reason.endswith("the class Allow, neither Allow nor Deny: write Allow()")

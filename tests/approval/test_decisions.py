@@ -168,9 +168,9 @@ def test_an_approval_with_findings_covers_those_and_no_others(
 ) -> None:
     known = Finding("hidden_text", "one wording", "/description")
     keep(opened(), replace(call_of(), findings=(known,)))
-    said_otherwise = Finding("hidden_text", "in other words", "/description")
+    worded_otherwise = Finding("hidden_text", "in other words", "/description")
     elsewhere = Finding("hidden_text", "one wording", "/title")
-    assert opened().find(replace(call_of(), findings=(said_otherwise,)), HERE) is not None
+    assert opened().find(replace(call_of(), findings=(worded_otherwise,)), HERE) is not None
     assert opened().find(call_of(), HERE) is not None
     assert opened().find(replace(call_of(), findings=(known, elsewhere)), HERE) is None
 

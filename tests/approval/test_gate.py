@@ -472,17 +472,17 @@ async def test_an_approver_whose_every_edit_has_new_findings_is_not_asked_foreve
     assert sent == []
 
 
-@pytest.mark.parametrize("is_kept", [False, True])
-async def test_an_edit_that_is_asked_about_later_is_not_sent_before(is_kept: bool) -> None:
+@pytest.mark.parametrize("is_stored", [False, True])
+async def test_an_edit_that_is_asked_about_later_is_not_sent_before(is_stored: bool) -> None:
     """The first yes is given by a program or from a queue; the edit then waits in the queue."""
     sent: list[Any] = []
     queue = ApprovalQueue(decisions=Decisions(MemoryState()), wait=0)
 
     async def ask(call: Any) -> Any:
-        return await queue(call) if is_kept or call.edited else Allow({"n": "text"})
+        return await queue(call) if is_stored or call.edited else Allow({"n": "text"})
 
     async with connect(adder(sent), approval=ask) as session:
-        if is_kept:
+        if is_stored:
             with pytest.raises(CallPending) as caught:
                 await session.call_tool("add", {"n": 1})
             queue.decide(caught.value.ticket, Allow({"n": "text"}))

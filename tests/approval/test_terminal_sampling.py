@@ -12,7 +12,7 @@ from mcp_client import Allow, Deny, Handlers, MemoryServer, allow_all, ask_on_te
 from mcp_client.approval import Remember, SamplingRequest
 from mcp_client.handlers import SamplingResult
 from mcp_client.handlers.wire_format import parse_request
-from tests.support.asking import LATEST, Asking, said
+from tests.support.asking import LATEST, Asking, text_result
 from tests.support.terminal import CTRL_C, CTRL_D, Desk
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
@@ -111,7 +111,7 @@ class Poet(Asking):
     async def called(self, message: dict[str, Any], send: Any) -> Any:
         answers = message["params"].get("inputResponses")
         if answers is not None:
-            return said(answers["q"]["content"]["text"])
+            return text_result(answers["q"]["content"]["text"])
         question = {"method": "sampling/createMessage"}
         question["params"] = {"messages": [HAIKU], "maxTokens": 9}  # type: ignore[assignment]
         return {"resultType": "input_required", "inputRequests": {"q": question}}

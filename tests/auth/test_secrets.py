@@ -402,9 +402,9 @@ async def test_the_browser_and_the_output_of_a_program_get_no_secret(
         done = await anyio.to_thread.run_sync(run)
         assert done.returncode == 0, done.stderr
         leaks = Leaks(world)
-        (token_kept,) = json.loads((tmp_path / "own" / "t").read_text())["tokens"].values()
+        (stored_token,) = json.loads((tmp_path / "own" / "t").read_text())["tokens"].values()
         if scheme == "DPoP":
-            leaks.seen.add(json.loads(token_kept["dpop_key"])["d"])
+            leaks.seen.add(json.loads(stored_token["dpop_key"])["d"])
         leaks.out += [seen.read_text(), done.stdout, done.stderr]
         assert world.issuer in seen.read_text()
         # A browser is given the URL, and so its state, which is of use to this login only.

@@ -30,7 +30,7 @@ from mcp_client.state import MemoryState, State
 from tests.state.contract import StateContract
 from tests.support.properties import examples
 
-pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("folder_way")]
+pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("directory_way")]
 
 Result = TypeVar("Result")
 

@@ -190,10 +190,10 @@ async def test_what_is_not_interrupted_returns_and_raises_as_it_is(timers: list[
     async def broken() -> int:
         raise KeyError("broken")
 
-    for until_told in (until_ended, until_ctrl_c):
-        assert await until_told(seven) == 7
+    for wait_for in (until_ended, until_ctrl_c):
+        assert await wait_for(seven) == 7
         with pytest.raises(KeyError, match="broken"):
-            await until_told(broken)
+            await wait_for(broken)
     assert timers == []
 
 

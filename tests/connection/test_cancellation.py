@@ -25,7 +25,7 @@ from mcp_client import (
 )
 from mcp_client.connection.call_options import cancelled_by
 from mcp_client.errors import CallCancelled, CallWithdrawn, McpError
-from tests.support.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
+from tests.support.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, text_result
 
 EACH_ERA = pytest.mark.parametrize("revision", REVISIONS)
 
@@ -46,7 +46,7 @@ class Slow(Asking):
     async def called(self, message: dict[str, Any], send: Any) -> Any:
         self.under_way.set()
         await self.let_go.wait()
-        return said("done")
+        return text_result("done")
 
 
 async def _cancelled(session: Session, error: type[Exception], when: anyio.Event) -> Any:

@@ -72,7 +72,7 @@ async def fill_async(request: ElicitRequest) -> Accept:
     return Accept({"name": "Ada"})
 
 
-def say(request: SamplingRequest) -> SamplingResult:
+def sample(request: SamplingRequest) -> SamplingResult:
     return SamplingResult("Hello", model="m")
 
 
@@ -170,7 +170,7 @@ async def test_capabilities_are_declared_in_the_form_of_each_revision(
 ) -> None:
     server = Asking(revision)
     handlers = Handlers(
-        elicitation=fill, sampling=say, sampling_tools=True, roots=lambda request: []
+        elicitation=fill, sampling=sample, sampling_tools=True, roots=lambda request: []
     )
     async with connect(MemoryServer(server), handlers=handlers, revision=revision) as session:
         await session.list_tools()
@@ -183,7 +183,7 @@ async def test_capabilities_are_declared_in_the_form_of_each_revision(
         (Handlers(), {}),
         (Handlers(log=print), {}),
         (Handlers(roots=[]), {"roots": {}}),
-        (Handlers(sampling=say), {"sampling": {}}),
+        (Handlers(sampling=sample), {"sampling": {}}),
         (Handlers(elicitation=fill, elicitation_modes=("form",)), {"elicitation": {"form": {}}}),
         (Handlers(elicitation=fill, elicitation_modes=("url",)), {"elicitation": {"url": {}}}),
     ],
@@ -213,7 +213,7 @@ async def test_a_handler_for_urls_only_is_not_declared_in_a_revision_without_url
         {"elicitation_modes": ()},
         {"elicitation_modes": ("form", "fax")},
         {"log_level": "loud"},
-        {"sampling_approval": say},
+        {"sampling_approval": sample},
     ],
 )
 def test_invalid_handlers_raise_config_error_at_once(options: dict[str, Any]) -> None:
@@ -456,7 +456,7 @@ async def test_any_decision_of_the_sampling_hook_but_allow_rejects_the_request(h
 
 @EACH_ERA
 async def test_allow_from_the_sampling_hook_calls_the_sampling_handler(revision: str) -> None:
-    handlers = Handlers(sampling=say, sampling_approval=lambda request: Allow())
+    handlers = Handlers(sampling=sample, sampling_approval=lambda request: Allow())
     answers = await asked(Asking(revision, SAMPLE), handlers)
     assert answers["q0"]["content"]["text"] == "Hello"
 
@@ -472,7 +472,9 @@ async def test_rules_that_ask_about_sampling_ask_at_the_terminal(
 
     monkeypatch.setattr("mcp_client.approval.terminal.ask_on_terminal", person)
     rules = Rules([Rule("ask", kind="sampling")])
-    answers = await asked(Asking(LATEST, SAMPLE), Handlers(sampling=say, sampling_approval=rules))
+    answers = await asked(
+        Asking(LATEST, SAMPLE), Handlers(sampling=sample, sampling_approval=rules)
+    )
     assert answers["q0"]["content"]["text"] == "Hello"
     assert kinds == ["sampling"]
 

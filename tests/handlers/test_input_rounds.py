@@ -24,7 +24,7 @@ from mcp_client.approval import Allow, Deny
 from mcp_client.errors import ConnectionLost, ProtocolViolation, Unanswered
 from mcp_client.handlers import Accept, Decline, ElicitRequest, Root, RootsRequest
 from mcp_client.testing import JsonRpcError
-from tests.support.asking import FORM, LATEST, Asking, form, said
+from tests.support.asking import FORM, LATEST, Asking, form, text_result
 from tests.support.properties import examples
 from tests.support.timing import Clock
 
@@ -70,7 +70,7 @@ class Pressing(Asking):
 
     def round(self, params: dict[str, Any]) -> Any:
         if len(self.all("tools/call")) > self.times:
-            return said("at last")
+            return text_result("at last")
         number = len(self.all("tools/call"))
         return {"resultType": "input_required", "requestState": f"try {number}"}
 
@@ -182,7 +182,7 @@ async def test_concurrent_calls_have_separate_rounds() -> None:
             who = params["arguments"]["who"]
             if "inputResponses" in params:
                 response = params["inputResponses"]["q"]["content"]["name"]
-                return said(f"{who} {params['requestState']} {response}")
+                return text_result(f"{who} {params['requestState']} {response}")
             question = form(who, name={"type": "string"})
             asked = {"q": {"method": question[0], "params": question[1]}}
             state = f"of {who}"
@@ -365,7 +365,7 @@ async def test_the_responses_of_an_earlier_round_are_not_sent_again() -> None:
                     return {"resultType": "input_required", "inputRequests": asked}
                 case 3:
                     return {"resultType": "input_required", "requestState": "new"}
-            return said("done")
+            return text_result("done")
 
     server = Forgetting(LATEST)
     await call(server)

@@ -25,7 +25,7 @@ from mcp_client.protocol.capabilities import ClientDeclaration, Implementation, 
 from mcp_client.protocol.era import StatelessEra
 from mcp_client.session import server_messages
 from mcp_client.testing import JsonRpcError
-from tests.support.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
+from tests.support.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, text_result
 from tests.support.timing import Clock
 
 pytestmark = pytest.mark.one_backend
@@ -44,7 +44,7 @@ class Logging(Asking):
     async def called(self, message: dict[str, Any], send: Any) -> Any:
         for line in self.lines:
             self.notify("notifications/message", **line)
-        return said("done")
+        return text_result("done")
 
     @property
     def levels(self) -> list[Any]:
@@ -190,8 +190,8 @@ async def test_an_unknown_level_raises_config_error() -> None:
 
 async def test_log_lines_below_the_level_are_dropped() -> None:
     lines = [{"level": level, "data": level} for level in ("debug", "warning", "info", "error")]
-    heard_lines = await received(Logging(NEWEST_HANDSHAKE, *lines), 2, log_level="warning")
-    assert [line.level for line in heard_lines] == ["warning", "error"]
+    received_lines = await received(Logging(NEWEST_HANDSHAKE, *lines), 2, log_level="warning")
+    assert [line.level for line in received_lines] == ["warning", "error"]
 
 
 def test_a_log_line_that_json_cannot_hold_is_shown_by_its_type() -> None:

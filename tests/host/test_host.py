@@ -840,12 +840,12 @@ class TestEverythingElse:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         opened: list[Session] = []
-        stands = anyio.Event()
+        is_open = anyio.Event()
         open_session = HostedServer._open_session
 
         async def while_it_is_closed(server: HostedServer) -> Session:
             session = await open_session(server)
-            stands.set()
+            is_open.set()
             with anyio.CancelScope(shield=True):
                 while not server.closed:
                     await checkpoint()
@@ -864,7 +864,7 @@ class TestEverythingElse:
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(use, host)
-                await stands.wait()
+                await is_open.wait()
                 tasks.start_soon(host.aclose)
         assert [session.closed for session in opened] == [True]
 

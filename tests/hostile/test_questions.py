@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mcp_client import Handlers, Limits, MemoryServer, Timeouts, allow_all, connect
 from mcp_client.handlers import Accept, Decline, ElicitRequest
 from mcp_client.handlers.wire_format import RequestRefused, parse_request, parse_required_urls
-from tests.support.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
+from tests.support.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, text_result
 from tests.support.properties import examples
 from tests.support.timing import Clock
 
@@ -36,7 +36,7 @@ class Flood(Asking):
     async def called(self, message: dict[str, Any], send: Any) -> Any:
         for sent in self.flood:
             self.send({"jsonrpc": "2.0", **sent})
-        return said("done")
+        return text_result("done")
 
 
 def asking(id: Any) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class Progressing(Asking):
     async def called(self, message: dict[str, Any], send: Any) -> Any:
         for sent in progressed(message["id"], *self.values):
             self.send({"jsonrpc": "2.0", **sent})
-        return said("done")
+        return text_result("done")
 
 
 async def test_progress_that_does_not_increase_is_dropped() -> None:
@@ -190,7 +190,7 @@ class Flooding(Asking):
         (one,) = progressed(message["id"], "HERE")
         before, after = json.dumps({"jsonrpc": "2.0", **one}).encode().split(b'"HERE"')
         send(b"\n".join(before + str(n).encode() + after for n in range(100_000)))
-        return said("done")
+        return text_result("done")
 
 
 @pytest.mark.slow

@@ -183,7 +183,7 @@ class Service:
     """A provider's service: answers every request with ``answer``, and keeps the requests."""
 
     def __init__(self, response: dict[str, Any]) -> None:
-        self.answer = response
+        self.response = response
         self.requests: list[dict[str, Any]] = []
 
     def client(self) -> Any:
@@ -192,7 +192,7 @@ class Service:
 
     def _respond(self, request: Any) -> Any:
         self.requests.append(json.loads(request.content))
-        return import_module("httpx2").Response(200, json=self.answer)
+        return import_module("httpx2").Response(200, json=self.response)
 
 
 def _made(module: Any, first: Callable[[Any], Any], search: Any = False) -> list[dict[str, Any]]:

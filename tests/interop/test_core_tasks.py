@@ -20,12 +20,12 @@ RESEARCH = "simulate-research-query"
 
 class Person:
     def __init__(self, **response: str) -> None:
-        self.answer = response
+        self.response = response
         self.asked: list[ElicitRequest] = []
 
     async def __call__(self, request: ElicitRequest) -> Any:
         self.asked.append(request)
-        return {"action": "accept", "content": self.answer}
+        return {"action": "accept", "content": self.response}
 
 
 @asynccontextmanager

@@ -71,7 +71,7 @@ async def _asked(method: str, url: str) -> dict[str, int]:
         return counts
 
 
-async def nobody(url: str) -> None:
+async def no_one(url: str) -> None:
     raise AssertionError("a browser was wanted")
 
 
@@ -84,7 +84,7 @@ async def test_a_login_once_and_then_tokens_until_they_are_gone(tmp_path: Path) 
         assert len(person.pages) == 1
         assert "close this window" in person.pages[0]
 
-        async with a_run(url, tokens, nobody) as session:
+        async with a_run(url, tokens, no_one) as session:
             assert await weather(session) == NEW_YORK
             assert (await seen(url))["refreshes"] == 0
             await _asked("POST", url.replace("/mcp", "/expire"))
@@ -100,7 +100,7 @@ async def test_a_token_that_is_over_is_refreshed_before_it_is_used(tmp_path: Pat
         async with a_run(url, tokens, person) as session:
             assert await weather(session) == NEW_YORK
         await let_it_be_over(url, FileTokens(tokens))
-        async with a_run(url, tokens, nobody) as session:
+        async with a_run(url, tokens, no_one) as session:
             # To the server it is good yet: it is we who remember when it ends.
             assert await weather(session) == NEW_YORK
         assert await seen(url) == {"logins": 1, "refreshes": 1, "clients": 1}

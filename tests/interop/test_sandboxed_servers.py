@@ -35,11 +35,11 @@ class Case(NamedTuple):
     tool: str
     arguments: Callable[[Path], dict[str, Any]]
     expected: str
-    grants: Callable[[Path], dict[str, Any]] = lambda folder: {}
+    grants: Callable[[Path], dict[str, Any]] = lambda directory: {}
 
 
 def _always(**arguments: Any) -> Callable[[Path], dict[str, Any]]:
-    return lambda folder: arguments
+    return lambda directory: arguments
 
 
 def _official(version: str) -> Case:
@@ -51,34 +51,34 @@ CASES = {
     "filesystem": Case(
         peers.filesystem,
         "write_file",
-        lambda folder: {"path": str(folder / "new.txt"), "content": "written"},
+        lambda directory: {"path": str(directory / "new.txt"), "content": "written"},
         "new.txt",
-        lambda folder: {"write": [folder]},
+        lambda directory: {"write": [directory]},
     ),
     "memory": Case(
-        lambda folder: peers.memory(folder / "memory.json"),
+        lambda directory: peers.memory(directory / "memory.json"),
         "create_entities",
         _always(entities=[{"name": "Ana", "entityType": "person", "observations": ["writes"]}]),
         "Ana",
-        lambda folder: {"write": [folder]},
+        lambda directory: {"write": [directory]},
     ),
     "time": Case(lambda _: peers.time(), "get_current_time", _always(timezone="UTC"), "UTC"),
     "npx": Case(lambda _: peers.npx(), "read_graph", _always(), "entities"),
     "uvx": Case(lambda _: peers.uvx(), "get_current_time", _always(timezone="UTC"), "UTC"),
     "git": Case(
-        lambda folder: peers.git(folder / "repository"),
+        lambda directory: peers.git(directory / "repository"),
         "git_status",
-        lambda folder: {"repo_path": str(folder / "repository")},
+        lambda directory: {"repo_path": str(directory / "repository")},
         "No commits yet",
-        lambda folder: {"read": [folder / "repository"]},
+        lambda directory: {"read": [directory / "repository"]},
     ),
     "fastmcp": Case(lambda _: peers.fastmcp(), "add", _always(a=2, b=3), "5"),
     "native": Case(
-        lambda folder: peers.native(folder / "kubeconfig"),
+        lambda directory: peers.native(directory / "kubeconfig"),
         "configuration_view",
         _always(minified=False),
         "name: desk",
-        lambda folder: {"read": [folder / "kubeconfig"]},
+        lambda directory: {"read": [directory / "kubeconfig"]},
     ),
     **{f"sdk-{version}": _official(version) for version in ("2.3.0", "1.30.0", "1.6.0", "1.2.0")},
 }
@@ -89,7 +89,7 @@ NEEDS_A_GRANT = {"everything", "filesystem", "memory"}
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)
     peers.repository(tmp_path / "repository")
     return tmp_path
@@ -99,20 +99,20 @@ def folder(tmp_path: Path) -> Path:
 @needs_bubblewrap
 @pytest.mark.parametrize("name", CASES)
 async def test_a_real_server_does_its_work_inside_at_once_or_with_what_the_error_names(
-    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    directory: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case, advised = CASES[name], list[str]()
     for variable in ("npm_config_cache", "UV_CACHE_DIR"):  # the user's own caches are granted
-        if (place := (case.server(folder).env or {}).get(variable)) is not None:
+        if (place := (case.server(directory).env or {}).get(variable)) is not None:
             monkeypatch.setenv(variable, place)
     for _ in range(2):
-        grants = case.grants(folder)
+        grants = case.grants(directory)
         grants["read"] = [*grants.get("read", ()), *advised]
-        server = dataclasses.replace(case.server(folder), sandbox=Sandbox(**grants))
+        server = dataclasses.replace(case.server(directory), sandbox=Sandbox(**grants))
         try:
             with anyio.fail_after(60):
                 async with connect(server, approval=allow_all) as session:
-                    result = await session.call_tool(case.tool, case.arguments(folder))
+                    result = await session.call_tool(case.tool, case.arguments(directory))
             break
         except ConnectError as error:
             found = re.search(r"add Sandbox\(read=(\[.*?\])\)", str(error))
@@ -123,17 +123,17 @@ async def test_a_real_server_does_its_work_inside_at_once_or_with_what_the_error
     assert not result.is_error, result.text
     assert case.expected in result.text
     if name == "filesystem":
-        assert (folder / "new.txt").read_text() == "written"
+        assert (directory / "new.txt").read_text() == "written"
     if name == "memory":
-        assert "Ana" in (folder / "memory.json").read_text()
+        assert "Ana" in (directory / "memory.json").read_text()
 
 
 @needs_bubblewrap
-async def test_a_real_server_writes_nothing_that_it_was_not_granted(folder: Path) -> None:
-    server = peers.filesystem(folder)
+async def test_a_real_server_writes_nothing_that_it_was_not_granted(directory: Path) -> None:
+    server = peers.filesystem(directory)
     modules = next(each for each in Path(server.args[0]).parents if each.name == "node_modules")
-    server = dataclasses.replace(server, sandbox=Sandbox(read=[folder, modules]))
+    server = dataclasses.replace(server, sandbox=Sandbox(read=[directory, modules]))
     async with connect(server, approval=allow_all) as session:
-        path = folder / "new.txt"
+        path = directory / "new.txt"
         result = await session.call_tool("write_file", {"path": str(path), "content": "written"})
     assert result.is_error and not path.exists()

@@ -287,14 +287,17 @@ STUBS: dict[str, tuple[Callable[[Path], StdioServer], str]] = {
         'round(stub.get_structured_content(location="Chicago")["temperature"]) < 100',
     ),
     "filesystem": (
-        lambda folder: peers.filesystem(folder),
+        lambda directory: peers.filesystem(directory),
         '"[DIR] repo" in stub.list_directory(path=sys.argv[1])["content"]',
     ),
-    "memory": (lambda folder: peers.memory(folder / "m"), 'stub.read_graph()["entities"] == []'),
+    "memory": (
+        lambda directory: peers.memory(directory / "m"),
+        'stub.read_graph()["entities"] == []',
+    ),
     "time": (lambda _: peers.time(), 'stub.get_current_time(timezone="UTC")["is_dst"] is False'),
     "fastmcp": (lambda _: peers.fastmcp(), 'stub.weather(place="Oslo")["degrees"] == 22.5'),
     "git": (
-        lambda folder: peers.git(folder / "repo"),
+        lambda directory: peers.git(directory / "repo"),
         '"No commits" in stub.git_status(repo_path=sys.argv[1] + "/repo").text',
     ),
 }

@@ -42,18 +42,18 @@ class Host:
         self.forms: list[ElicitRequest] = []
         self.lines: list[LogMessage] = []
         self.taken_back = anyio.Event()
-        self.answer: Any = Accept({"name": "Ada"})
+        self.reply: Any = Accept({"name": "Ada"})
 
     async def elicit(self, request: ElicitRequest) -> Any:
         self.forms.append(request)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        if self.answer is None:
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        if self.reply is None:
             try:
                 await anyio.sleep_forever()
             finally:
                 self.taken_back.set()
-        return self.answer
+        return self.reply
 
     def sample(self, request: SamplingRequest) -> SamplingResult:
         return SamplingResult(f"like {request.messages[0].content[0]}", model="tiny")
@@ -92,7 +92,7 @@ async def play(era: str) -> None:
         await _a_handler_that_fails_costs_its_own_question_only(session, host)
         if era == "handshake":
             await _a_question_is_taken_back(session, host)
-            await _a_change_of_the_list_is_heard(session)
+            await _a_change_of_the_list_is_received(session)
         await _log_lines_reach_the_handler(session, host)
         await _a_timeout_comes_when_it_should(session)
         await _a_dead_server_is_started_again_and_asks_again(session, host)
@@ -105,9 +105,9 @@ async def _reply(session: Session, tool: str, **options: Any) -> Any:
 
 async def _every_kind_of_question_is_answered(session: Session, host: Host) -> None:
     assert await _reply(session, "form") == {"action": "accept", "content": {"name": "Ada"}}
-    host.answer = {"action": "decline"}
+    host.reply = {"action": "decline"}
     assert await _reply(session, "form") == {"action": "decline"}
-    host.answer = Accept()
+    host.reply = Accept()
     assert await _reply(session, "url") == {"action": "accept"}
     assert [form.mode for form in host.forms] == ["form", "form", "url"]
     sampled = await _reply(session, "sample")
@@ -116,24 +116,24 @@ async def _every_kind_of_question_is_answered(session: Session, host: Host) -> N
 
 
 async def _a_handler_that_fails_costs_its_own_question_only(session: Session, host: Host) -> None:
-    host.answer = ValueError("a bug of the host's")
+    host.reply = ValueError("a bug of the host's")
     if session.protocol_version == asking_stdio.HANDSHAKE:
         assert (await _reply(session, "form"))["code"] == -32603
     else:
         with pytest.raises(Unanswered, match="ValueError"):
             await _reply(session, "form")
-    host.answer = Decline()
+    host.reply = Decline()
     assert await _reply(session, "form") == {"action": "decline"}
 
 
 async def _a_question_is_taken_back(session: Session, host: Host) -> None:
-    host.answer = None
+    host.reply = None
     assert (await session.call_tool("ask-and-take-back")).text == "never mind"
     with anyio.fail_after(60):
         await host.taken_back.wait()
 
 
-async def _a_change_of_the_list_is_heard(session: Session) -> None:
+async def _a_change_of_the_list_is_received(session: Session) -> None:
     await session.list_tools()
     async with session.tool_changes() as changes:
         await session.call_tool("grow")
@@ -165,6 +165,6 @@ async def _a_timeout_comes_when_it_should(session: Session) -> None:
 async def _a_dead_server_is_started_again_and_asks_again(session: Session, host: Host) -> None:
     with pytest.raises(ConnectionLost):
         await session.call_tool("die")
-    host.answer = Accept({"name": "Bob"})
+    host.reply = Accept({"name": "Bob"})
     assert (await _reply(session, "form"))["content"] == {"name": "Bob"}
     assert session.generation == 2

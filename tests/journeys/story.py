@@ -309,8 +309,8 @@ async def _the_server_stopped(run: Run) -> None:
         with pytest.raises(ConnectionLost):
             await run.session.ping(timeout=20)
     elif run.words.was_cancelled is not None and run.peer.hears:
-        told_so = await run.session.call_tool(run.words.was_cancelled, timeout=20)
-        assert told_so.text == "yes"
+        was_notified = await run.session.call_tool(run.words.was_cancelled, timeout=20)
+        assert was_notified.text == "yes"
 
 
 async def close_in_the_middle(target: Target, peer: Peer) -> None:

@@ -48,15 +48,15 @@ class Person:
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str]] = []
-        self.answer: Any = Allow()
+        self.decision: Any = Allow()
         self.thinks = anyio.Event()
 
     async def __call__(self, call: ToolCall) -> Any:
         self.seen.append((call.tool.name, call.origin))
-        if self.answer is None:
+        if self.decision is None:
             self.thinks.set()
             await anyio.sleep_forever()
-        return self.answer
+        return self.decision
 
 
 async def post(app: App, method: str, **params: Any) -> dict[str, Any] | None:
@@ -86,7 +86,7 @@ async def test_a_view_is_shown_and_calls_its_server(transport: str, revision: st
         response = await post(app, "tools/call", name="refresh", arguments={})
         assert response is not None
         assert response["result"]["content"] == result.raw["content"]
-        person.answer = Deny("not on Sundays")
+        person.decision = Deny("not on Sundays")
         response = await post(app, "tools/call", name="refresh")
         assert response is not None
         assert response["error"] == {"code": -32000, "message": "the call was not approved"}
@@ -94,14 +94,14 @@ async def test_a_view_is_shown_and_calls_its_server(transport: str, revision: st
         assert response is not None
         assert response["result"]["contents"][0]["text"] == "14"
 
-        person.answer = None
+        person.decision = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: post(app, "tools/call", name="refresh"))
             await person.thinks.wait()
             app.close()
         with pytest.raises(NotSent, match="the view was closed"):
             await app.call_tool("refresh")
-        person.answer = Allow()
+        person.decision = Allow()
         await session.call_tool("show")  # the session goes on without its view
     assert person.seen == [
         ("show", "host"),

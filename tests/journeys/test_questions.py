@@ -29,7 +29,7 @@ class Answers:
         self.forms: list[ElicitRequest] = []
         self.samples: list[SamplingRequest] = []
         self.lines: list[LogMessage] = []
-        self.answer: Any = Accept({"name": "Ada"})
+        self.reply: Any = Accept({"name": "Ada"})
         self.handlers = Handlers(
             elicitation=self.elicit,
             sampling=self.sample,
@@ -40,7 +40,7 @@ class Answers:
 
     async def elicit(self, request: ElicitRequest) -> Any:
         self.forms.append(request)
-        return self.answer
+        return self.reply
 
     def sample(self, request: SamplingRequest) -> SamplingResult:
         self.samples.append(request)
@@ -89,9 +89,9 @@ async def test_handlers_answer_the_official_server(start: str, pin: str, revisio
             "name": "string",
             "milk": "boolean",
         }
-        answers.answer = Decline()
+        answers.reply = Decline()
         assert (await session.call_tool("order")).text == "decline"
-        answers.answer = Accept({"name": "Bob", "cups": 9})
+        answers.reply = Accept({"name": "Bob", "cups": 9})
         assert (await session.call_tool("both")).text == "Bob at 1 roots"
         response = await session.call_tool("summary", {"subject": "rain"})
         assert response.text == "tiny: as Be brief."
@@ -175,7 +175,7 @@ async def _everything(transport: str, answers: Answers) -> AsyncIterator[Session
 @pytest.mark.parametrize("transport", ["stdio", "streamableHttp", "sse"])
 async def test_handlers_answer_the_reference_server(transport: str) -> None:
     answers = Answers()
-    answers.answer = Accept({"name": "Ada", "check": True, "titledSingleSelectEnum": "hero-2"})
+    answers.reply = Accept({"name": "Ada", "check": True, "titledSingleSelectEnum": "hero-2"})
     async with _everything(transport, answers) as session:
         result = await session.call_tool("trigger-elicitation-request")
         assert '"name": "Ada"' in result.text
@@ -207,7 +207,7 @@ async def test_handlers_answer_the_reference_server(transport: str) -> None:
 
 
 async def _visits(session: Session, answers: Answers) -> None:
-    answers.answer = Accept()
+    answers.reply = Accept()
     url = "https://example.com/connect"
     visit = {"url": url, "elicitationId": "visit-1"}
     await session.call_tool("trigger-url-elicitation", visit)

@@ -12,7 +12,7 @@ import pytest
 from mcp_client import ConfigError
 from mcp_client.runtime.atomic_file import OwnFile, access_problem, lock, own_directory, unlock
 
-pytestmark = pytest.mark.usefixtures("folder_way")
+pytestmark = pytest.mark.usefixtures("directory_way")
 
 
 def own(path: Path, *, private: bool = True) -> OwnFile:

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_client.runtime.directory import open_directory
 
-pytestmark = pytest.mark.usefixtures("folder_way")
+pytestmark = pytest.mark.usefixtures("directory_way")
 
 
 def test_a_link_is_not_opened_as_a_file_or_where_links_are_not_followed(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ async def _try_all(trial: Trial, world: World, report: Report) -> None:
     async with connect(server, approval=allow_all, name="probes") as session:
         if session.sandbox is not None:
             report.sentences = "; ".join(session.sandbox.sentences)
-        world.replace_folder()
+        world.replace_directory()
         files = world.snapshot()
         for name in trial.probes:
             reported = await _reply(name, session, world)
@@ -115,7 +115,7 @@ def _outcome(name: str, reported: dict[str, Any], changed: bool, world: World) -
     if kind == "write":
         if changed:
             return "open"
-        if name == "create_by_folder_that_became_a_link" and "got" in reported:
+        if name == "create_by_directory_that_became_a_link" and "got" in reported:
             assert (world.top / "replaced-before" / "by-link").exists()
             return "held it went into the directory that was granted"
         return "vanished" if "got" in reported else f"held {reported['refused']}"

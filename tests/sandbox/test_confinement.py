@@ -109,7 +109,7 @@ async def test_a_directory_that_becomes_a_link_while_a_server_opens_gives_nothin
                     for place in (directory, home):
                         world = {"replaced": str(place)}
                         response = await reported(
-                            session, "read_by_folder_that_became_a_link", **world
+                            session, "read_by_directory_that_became_a_link", **world
                         )
                         assert response.get("got") in (None, "granted")
 

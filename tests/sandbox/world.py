@@ -129,7 +129,7 @@ class World:
         found = re.search(r"DEVNAME=(.+)", device.read_text()) if device.exists() else None
         self.facts["disk_path"] = f"/dev/{found[1]}" if found else None
 
-    def replace_folder(self) -> None:
+    def replace_directory(self) -> None:
         """A granted directory becomes a link, after the server was started."""
         (self.top / "replaced").rename(self.top / "replaced-before")
         (self.top / "replaced").symlink_to(self.home)

@@ -149,8 +149,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def address(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    is_folder = kind == "a directory"
-    return str(tmp_path / "s") if is_folder else str(request.getfixturevalue("database"))
+    is_directory = kind == "a directory"
+    return str(tmp_path / "s") if is_directory else str(request.getfixturevalue("database"))
 
 
 @pytest.fixture

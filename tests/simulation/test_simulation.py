@@ -81,7 +81,7 @@ def test_what_was_found_once_is_right(seed: int) -> None:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_every_promise_is_kept_in_each_life(part: int) -> None:
+def test_every_promise_holds_in_each_life(part: int) -> None:
     seeds = range(part, LIVES, 4)
     assert {seed: wrong for seed, _, wrong in lives(seeds) if wrong} == {}
 

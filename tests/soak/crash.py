@@ -256,12 +256,12 @@ async def _judge(plan: Plan, report: Report) -> None:
     ran = Counter((plan.directory / "peer.ran").read_text().split())
     keys = [f"key-{number}" for number in range(plan.calls)]
     unsettled = {call.key for call in await anyio.to_thread.run_sync(state.calls.unsettled)}
-    report.say(f"Ran: {len(ran)} of {len(keys)} keys; unsettled: {len(unsettled)}")
+    report.write(f"Ran: {len(ran)} of {len(keys)} keys; unsettled: {len(unsettled)}")
     reported: dict[str, set[str]] = {key: set() for key in keys}
     for worker in range(plan.workers):
         for key, outcome in plan.seen(worker):
             reported[key].add(outcome)
-    report.say(
+    report.write(
         f"Outcomes: {dict(Counter(each for outcomes in reported.values() for each in outcomes))}"
     )
     again = await _again(plan, state, keys)
@@ -282,7 +282,7 @@ async def _judge(plan: Plan, report: Report) -> None:
             plan.act(key), again[key], reported[key], ran_again[key])],
     )  # fmt: skip
     found = verify_audit(state)
-    report.say(
+    report.write(
         f"Audit: {found.lines} lines in {len(found.files)} chains, {found.calls} calls, "
         f"{len(found.open_calls)} of killed workers open"
     )
@@ -337,7 +337,7 @@ def main() -> int:
         killed = _crash(plan, options.kill_worker, began + options.seconds)
         took, kills = time.monotonic() - began, directory / "killed"
         databases = len(kills.read_text().split()) if kills.exists() else 0
-        report.say(
+        report.write(
             f"Crash test with seed {options.seed}: {options.calls} keys, {options.workers} "
             f"workers, {took:.0f} s; killed: {killed} workers, the database {databases} times"
         )

@@ -55,26 +55,26 @@ async def soak(seed: int, calls: int, seconds: float, directory: Path) -> Report
         after = await settled_counts()
     took = time.monotonic() - began
     real = ", ".join(world.real) or "none installed"
-    report.say(
+    report.write(
         f"Soak with seed {seed}: {callers.count} calls in {took:.0f} s from {TASKS} tasks to "
         f"{len(world.servers)} servers ({len(world.over_http)} over HTTP; real ones: {real}), "
         f"Python {sys.version.split()[0]}"
     )
-    report.say("Outcomes: " + ", ".join(f"{k} {n}" for k, n in callers.outcomes.most_common()))
-    report.say("Faults: " + ", ".join(f"{kind} {n}" for kind, n in faults.done.most_common()))
+    report.write("Outcomes: " + ", ".join(f"{k} {n}" for k, n in callers.outcomes.most_common()))
+    report.write("Faults: " + ", ".join(f"{kind} {n}" for kind, n in faults.done.most_common()))
     for name, status in states.items():
         if status.state != "connected":
-            report.say(f"At the end {name} is {status.state}: {str(status.error)[:200]}")
-    report.say("Promises:")
+            report.write(f"At the end {name} is {status.state}: {str(status.error)[:200]}")
+    report.write("Promises:")
     report.check("nothing was raised but McpError", callers.foreign)
     judge(directory, world, audit, faults.full, report)
     judge_use(samples, report)
-    report.say("Left after closing (before, after):")
+    report.write("Left after closing (before, after):")
     for kind in KINDS:
-        report.say(f"  {kind:12} {before[kind]} {after[kind]}")
+        report.write(f"  {kind:12} {before[kind]} {after[kind]}")
         if kind != "memory_kib" and after[kind] > before[kind] + _SPARE[kind]:
             report.wrong.append(f"{kind} left after closing: {before[kind]} before, {after[kind]}")
-    report.say(f"Again: python -m tests.soak --seed {seed} --calls {calls} --seconds {seconds:g}")
+    report.write(f"Again: python -m tests.soak --seed {seed} --calls {calls} --seconds {seconds:g}")
     return report
 
 

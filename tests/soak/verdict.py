@@ -46,11 +46,11 @@ class Report:
     lines: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
-    def say(self, text: str) -> None:
+    def write(self, text: str) -> None:
         self.lines.append(text)
 
     def check(self, what: str, bad: list[str]) -> None:
-        self.say(f"  {'no  ' if bad else 'yes '} {what}")
+        self.write(f"  {'no  ' if bad else 'yes '} {what}")
         if bad:
             self.wrong.append(f"{what}: {len(bad)} times not, as {bad[:5]}")
 
@@ -163,14 +163,14 @@ def _judge_servers(
 def judge_use(samples: Samples, report: Report) -> None:
     judged = len(samples.taken) >= ENOUGH
     short = "" if judged else f" (not judged: fewer than {ENOUGH})"
-    report.say(f"Use, by the line through the samples of the last two thirds{short}:")
+    report.write(f"Use, by the line through the samples of the last two thirds{short}:")
     for kind in KINDS:
         line = samples.line(kind)
         least, part = LEVEL[kind]
-        report.say(
+        report.write(
             f"  {kind:12} starts at {line.start:9.0f}, grows by {line.growth:+8.1f}, "
             f"between {line.least:.0f} and {line.most:.0f}"
         )
         if judged and line.growth > max(least, part * line.start):
             report.wrong.append(f"{kind} grow by {line.growth:.1f} from {line.start:.0f}")
-    report.say(f"  longest stop of the event loop: {samples.longest_stop * 1000:.0f} ms of CPU")
+    report.write(f"  longest stop of the event loop: {samples.longest_stop * 1000:.0f} ms of CPU")

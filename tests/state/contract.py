@@ -268,7 +268,7 @@ class SharedStateContract(StateContract):
         assert state.list(KIND).keys() == {"both", *each}
 
     def test_processes_that_need_a_secret_at_once_get_one(self, address: str) -> None:
-        found = run_together([("tests.state.contract:tell_secret", self.opener, address)] * 2)
+        found = run_together([("tests.state.contract:print_secret", self.opener, address)] * 2)
         assert len(set(found)) == 1
 
     @pytest.mark.slow
@@ -339,7 +339,7 @@ def count_up(opener: str, address: str, name: str) -> None:
         state.change(KIND, f"{name} {n}", lambda found, n=n: {"n": n})
 
 
-def tell_secret(opener: str, address: str) -> None:
+def print_secret(opener: str, address: str) -> None:
     print(open_by_name(opener, address).secret("shared").hex())
 
 

@@ -19,7 +19,7 @@ from mcp_client.state import MemoryState, PostgresState, State
 from mcp_client.state.file_state import state_of
 from tests.state.contract import KIND, SharedStateContract, StateContract
 
-pytestmark = pytest.mark.usefixtures("folder_way")
+pytestmark = pytest.mark.usefixtures("directory_way")
 
 
 def open_file(path: str) -> JsonFile:

@@ -28,7 +28,7 @@ SLOTS = 20
 """So many things are stored at once: a later one takes the place of an earlier one."""
 
 
-class Kept:
+class Stored:
     """One thing that is stored: ``write`` stores a number, ``numbers`` returns the stored ones."""
 
     write: Callable[[int], object]
@@ -37,15 +37,15 @@ class Kept:
     def __init__(self, thing: str, where: str, address: str) -> None:
         getattr(self, thing)(Path(address), where == "a directory")
 
-    def decisions(self, path: Path, is_folder: bool) -> None:
-        store = FileState(path).decisions if is_folder else Decisions(path)
+    def decisions(self, path: Path, is_directory: bool) -> None:
+        store = FileState(path).decisions if is_directory else Decisions(path)
         self.write = lambda n: store.add(
             call_of(name=f"t{n % SLOTS}-{n // 1_000}"), Remember("always"), "here", str(n)
         )
         self.numbers = lambda: {int(one.by or 0) for one in store.list()}
 
-    def tickets(self, path: Path, is_folder: bool) -> None:
-        store = (FileState(path).decisions if is_folder else Decisions(path)).tickets
+    def tickets(self, path: Path, is_directory: bool) -> None:
+        store = (FileState(path).decisions if is_directory else Decisions(path)).tickets
 
         def write(n: int) -> None:
             request, now = call_of(name=f"t{n % SLOTS}-{n // 1_000}"), time.time()
@@ -57,8 +57,8 @@ class Kept:
         self.write = write
         self.numbers = lambda: {int(one.id) for one in store.pending()}
 
-    def pins(self, path: Path, is_folder: bool) -> None:
-        pins = FileState(path).pins if is_folder else Pins(path)
+    def pins(self, path: Path, is_directory: bool) -> None:
+        pins = FileState(path).pins if is_directory else Pins(path)
 
         def write(n: int) -> None:
             server = f"s{n % SLOTS}-{n // 1_000}"
@@ -67,8 +67,8 @@ class Kept:
         self.write = write
         self.numbers = lambda: {int(name[1:]) for (name,) in pins._read().values()}
 
-    def tokens(self, path: Path, is_folder: bool) -> None:
-        store = FileState(path).tokens if is_folder else FileTokens(path)
+    def tokens(self, path: Path, is_directory: bool) -> None:
+        store = FileState(path).tokens if is_directory else FileTokens(path)
         state: Storage = store._state
 
         def write(n: int) -> None:
@@ -80,7 +80,7 @@ class Kept:
 
 
 def write_on(thing: str, where: str, address: str) -> Iterator[int]:
-    stored = Kept(thing, where, address)
+    stored = Stored(thing, where, address)
     n = max(stored.numbers(), default=0)
     while True:
         n += 1
@@ -89,7 +89,7 @@ def write_on(thing: str, where: str, address: str) -> Iterator[int]:
 
 
 def write_some(thing: str, where: str, address: str, first: str) -> None:
-    stored = Kept(thing, where, address)
+    stored = Stored(thing, where, address)
     for n in range(int(first), int(first) + SLOTS):
         stored.write(n)
 
@@ -109,7 +109,7 @@ def address(where: str, tmp_path: Path) -> str:
 def test_kills_lose_nothing_that_was_acknowledged(thing: str, where: str, address: str) -> None:
     writer = f"{__name__}:write_on"
     for acknowledged in killed_writers(writer, thing, where, address, kills=40):
-        last = max(Kept(thing, where, address).numbers(), default=0)
+        last = max(Stored(thing, where, address).numbers(), default=0)
         assert acknowledged <= last
     files = [path.name for path in Path(address).parent.rglob(".*") if path.is_file()]
     # The lock of a key that is made once is never taken again, even if its process was killed.
@@ -124,7 +124,7 @@ def test_two_processes_that_write_at_once_lose_nothing(
 ) -> None:
     writer = f"{__name__}:write_some"
     run_together([(writer, thing, where, address, first) for first in ("0", "5000")])
-    found = Kept(thing, where, address).numbers()
+    found = Stored(thing, where, address).numbers()
     assert found == {*range(SLOTS), *range(5_000, 5_000 + SLOTS)}
 
 
@@ -166,9 +166,9 @@ def test_a_file_of_a_state_that_cannot_be_used_is_named_and_left(
 
 def test_a_directory_states_its_content(tmp_path: Path) -> None:
     state = FileState(tmp_path / "state")
-    Kept("decisions", "a directory", str(state.path)).write(1)
-    Kept("pins", "a directory", str(state.path)).write(1)
-    Kept("tokens", "a directory", str(state.path)).write(1)
+    Stored("decisions", "a directory", str(state.path)).write(1)
+    Stored("pins", "a directory", str(state.path)).write(1)
+    Stored("tokens", "a directory", str(state.path)).write(1)
     names = {path.name for path in state.path.iterdir()}
     assert names == {"decisions.json", "keys.json", "pins.json", "tokens.json"}
     for path in state.path.iterdir():

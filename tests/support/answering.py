@@ -79,7 +79,7 @@ async def answering(
     def frames(message: Message) -> list[bytes]:
         if "id" not in message or "method" not in message:
             return []
-        reported = _said(era, answers, message)
+        reported = _reply(era, answers, message)
         if reported is None:
             return []
         spelled = spell(message, {"jsonrpc": "2.0", "id": message["id"], **reported})
@@ -100,7 +100,7 @@ async def answering(
             yield served.url
 
 
-def _said(era: str, answers: Mapping[str, Any], message: Message) -> Message | None:
+def _reply(era: str, answers: Mapping[str, Any], message: Message) -> Message | None:
     method, params = message["method"], message.get("params") or {}
     found = answers.get(method, _ordinary(era, method, answers))
     result = found(params) if callable(found) else found

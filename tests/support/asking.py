@@ -71,7 +71,7 @@ class Asking:
                 tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
                 return {"tools": tools, "ttlMs": 3_600_000, "cacheScope": "public"}
             case "tools/call" if message["params"]["name"] == "plain":
-                return said("plain")
+                return text_result("plain")
             case "tools/call":
                 return await self.called(message, send)
             case "ping" | "logging/setLevel":
@@ -83,12 +83,12 @@ class Asking:
             return self.round(message["params"])
         for number, question in enumerate(self.questions):
             await self.ask(f"q{number}", question)
-        return said(json.dumps(self.answers))
+        return text_result(json.dumps(self.answers))
 
     def round(self, params: dict[str, Any]) -> Any:
         if "inputResponses" in params:
             self.answers = params["inputResponses"]
-            return said(json.dumps(self.answers))
+            return text_result(json.dumps(self.answers))
         asked = {
             f"q{number}": {"method": method, "params": fields}
             for number, (method, fields) in enumerate(self.questions)
@@ -114,5 +114,5 @@ class Asking:
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
 
-def said(text: str) -> dict[str, Any]:
+def text_result(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}]}

@@ -46,13 +46,13 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 TOOLS = [*QUESTIONS, "ask-and-take-back", "chatter", "echo", "slow", "last-reason", "grow", "die"]
 
 
-def say(message: dict[str, Any]) -> None:
+def send(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     sys.stdout.flush()
 
 
-def tell(method: str, **params: Any) -> None:
-    say({"method": f"notifications/{method}", "params": params})
+def notify(method: str, **params: Any) -> None:
+    send({"method": f"notifications/{method}", "params": params})
 
 
 def text(value: Any) -> dict[str, Any]:
@@ -74,67 +74,67 @@ class Server:
                 self.answered(message)
             case "server/discover" if self.stateless:
                 capabilities = {"tools": {"listChanged": True}, "logging": {}}
-                say({"id": id, "result": {"supportedVersions": [STATELESS],
+                send({"id": id, "result": {"supportedVersions": [STATELESS],
                                           "capabilities": capabilities}})  # fmt: skip
             case "initialize" if not self.stateless:
                 capabilities = {"tools": {"listChanged": True}, "logging": {}}
                 info = {"name": "asking", "version": "1"}
-                say({"id": id, "result": {"protocolVersion": HANDSHAKE, "serverInfo": info,
+                send({"id": id, "result": {"protocolVersion": HANDSHAKE, "serverInfo": info,
                                           "capabilities": capabilities}})  # fmt: skip
             case "tools/list":
                 tools = [{"name": name, "inputSchema": {"type": "object"}} for name in self.tools]
-                say({"id": id, "result": {"tools": tools, "ttlMs": 3_600_000,
+                send({"id": id, "result": {"tools": tools, "ttlMs": 3_600_000,
                                           "cacheScope": "public"}})  # fmt: skip
             case "tools/call":
                 self.call(id, params)
             case "ping" | "logging/setLevel":
-                say({"id": id, "result": {}})
+                send({"id": id, "result": {}})
             case "notifications/cancelled":
                 self.reason = params.get("reason", "")
             case _ if id is not None:
-                say({"id": id, "error": {"code": -32601, "message": "method not found"}})
+                send({"id": id, "error": {"code": -32601, "message": "method not found"}})
 
     def call(self, id: Any, params: dict[str, Any]) -> None:
         name, arguments = params["name"], params.get("arguments", {})
         token = params.get("_meta", {}).get("progressToken")
         match name:
             case "echo":
-                say({"id": id, "result": text(arguments)})
+                send({"id": id, "result": text(arguments)})
             case "chatter":
                 for level in ("info", "error"):
-                    tell("message", level=level, logger="chat", data={"said": level})
-                say({"id": id, "result": text("done")})
+                    notify("message", level=level, logger="chat", data={"said": level})
+                send({"id": id, "result": text("done")})
             case "slow":
-                tell("progress", progressToken=token, progress=1, message="on my way")
+                notify("progress", progressToken=token, progress=1, message="on my way")
             case "last-reason":
-                say({"id": id, "result": text(self.reason)})
+                send({"id": id, "result": text(self.reason)})
             case "grow":
                 self.tools.append("grown")
-                tell("tools/list_changed")
-                say({"id": id, "result": text("grown")})
+                notify("tools/list_changed")
+                send({"id": id, "result": text("grown")})
             case "die":
                 os._exit(3)
             case "ask-and-take-back":
                 method, fields = QUESTIONS["form"]
-                say({"id": "taken back", "method": method, "params": fields})
-                tell("cancelled", requestId="taken back", reason="never mind")
-                say({"id": id, "result": text("never mind")})
+                send({"id": "taken back", "method": method, "params": fields})
+                notify("cancelled", requestId="taken back", reason="never mind")
+                send({"id": id, "result": text("never mind")})
             case _ if self.stateless and "inputResponses" in params:
-                say({"id": id, "result": text(params["inputResponses"]["q"])})
+                send({"id": id, "result": text(params["inputResponses"]["q"])})
             case _ if self.stateless:
                 method, fields = QUESTIONS[name]
                 asked = {"q": {"method": method, "params": fields}}
-                say({"id": id, "result": {"resultType": "input_required", "inputRequests": asked,
+                send({"id": id, "result": {"resultType": "input_required", "inputRequests": asked,
                                           "requestState": "s"}})  # fmt: skip
             case _:
                 method, fields = QUESTIONS[name]
                 self.asking[f"q{id}"] = id
-                say({"id": f"q{id}", "method": method, "params": fields})
+                send({"id": f"q{id}", "method": method, "params": fields})
 
     def answered(self, message: dict[str, Any]) -> None:
         call = self.asking.pop(message["id"], None)
         if call is not None:
-            say({"id": call, "result": text(message.get("result", message.get("error")))})
+            send({"id": call, "result": text(message.get("result", message.get("error")))})
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ import anyio
 
 from mcp_client import CallDenied, MemoryServer, Session, Timeouts, connect
 
-given: dict[str, Any] = {
+options: dict[str, Any] = {
     "backend": "asyncio",
     "tool": {"name": "rm", "inputSchema": {"type": "object"}},
     "calls": [{"path": "/"}],
@@ -31,7 +31,7 @@ sent: list[Any] = []
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def say(*words: object) -> None:
+def report(*words: object) -> None:
     # In one piece: what a person types is echoed in between otherwise.
     sys.stdout.write(" ".join(map(str, ("=", *words))) + "\n")
     sys.stdout.flush()
@@ -40,7 +40,7 @@ def say(*words: object) -> None:
 def server(message: dict[str, Any]) -> Any:
     match message["method"]:
         case "tools/list":
-            return {"tools": [given["tool"]]}
+            return {"tools": [options["tool"]]}
         case "tools/call":
             sent.append(message["params"]["arguments"])
             return {"content": [{"type": "text", "text": "it ran"}]}
@@ -49,26 +49,26 @@ def server(message: dict[str, Any]) -> Any:
 
 async def call(session: Session, arguments: Any) -> None:
     try:
-        result = await session.call_tool(given["tool"]["name"], arguments)
+        result = await session.call_tool(options["tool"]["name"], arguments)
     except CallDenied as error:
-        say("DENIED", error.source, error.reason)
+        report("DENIED", error.source, error.reason)
     else:
-        say("RESULT", result.text, json.dumps(sent[-1]))
+        report("RESULT", result.text, json.dumps(sent[-1]))
 
 
-async def told() -> None:
+async def released() -> None:
     """Until the test releases it, by a file."""
-    while not Path(given["flag"]).exists():
+    while not Path(options["flag"]).exists():
         await anyio.sleep(0.01)
 
 
 async def beside(scope: anyio.CancelScope) -> None:
-    match given["do"]:
+    match options["do"]:
         case "print":
-            await told()
-            say("OTHER OUTPUT")
+            await released()
+            report("OTHER OUTPUT")
         case "cancel":
-            await told()
+            await released()
             scope.cancel()
         case "listen":
             while True:  # a host that waits for its standard input, and leaves it there
@@ -77,34 +77,34 @@ async def beside(scope: anyio.CancelScope) -> None:
 
 
 async def calls() -> None:
-    timeouts = Timeouts(approval=given["seconds"])
+    timeouts = Timeouts(approval=options["seconds"])
     async with connect(MemoryServer(server), name="files", timeouts=timeouts) as session:
-        if given["do"] == "ahead":
-            say("TYPE AHEAD")
+        if options["do"] == "ahead":
+            report("TYPE AHEAD")
             await anyio.wait_readable(sys.stdin)
         async with anyio.create_task_group() as group:
             group.start_soon(beside, group.cancel_scope)
-            if given["together"]:
+            if options["together"]:
                 async with anyio.create_task_group() as asking:
-                    for arguments in given["calls"]:
+                    for arguments in options["calls"]:
                         asking.start_soon(call, session, arguments)
             else:
-                for arguments in given["calls"]:
+                for arguments in options["calls"]:
                     await call(session, arguments)
             group.cancel_scope.cancel()
 
 
 async def main() -> None:
     await calls()
-    say("SETTINGS", "KEPT" if termios.tcgetattr(0) == before else "CHANGED")
-    if given["do"] == "wait":
-        say("WAITING")
+    report("SETTINGS", "KEPT" if termios.tcgetattr(0) == before else "CHANGED")
+    if options["do"] == "wait":
+        report("WAITING")
         await anyio.sleep_forever()
 
 
 before = termios.tcgetattr(0)
 try:
-    anyio.run(main, backend=given["backend"])
+    anyio.run(main, backend=options["backend"])
 except KeyboardInterrupt:
-    say("INTERRUPTED")
-say("SENT", len(sent))
+    report("INTERRUPTED")
+report("SENT", len(sent))

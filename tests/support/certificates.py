@@ -71,7 +71,7 @@ class Authority:
 
     def __init__(self, directory: Path, issuer: Authority | None = None) -> None:
         """With ``issuer``, it has that one's signature, but not the right to sign."""
-        self._folder = directory
+        self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"CA in {directory.name}")])
         self._certificate = self._sign(self._name, self._key, issuer or self, ca=issuer is None)
@@ -81,11 +81,11 @@ class Authority:
 
     def another(self) -> Authority:
         """A certificate of the same name, with another key, that no one trusts."""
-        return Authority(_subfolder(self._folder, "another"))
+        return Authority(_subfolder(self._directory, "another"))
 
     def leaf_as_authority(self) -> Authority:
         """A certificate that this authority signed for a server, and that signs others."""
-        return Authority(_subfolder(self._folder, "leaf"), self)
+        return Authority(_subfolder(self._directory, "leaf"), self)
 
     def server_context(
         self,
@@ -108,11 +108,11 @@ class Authority:
             address=address,
             for_clients=for_clients,
         )
-        return _context(self._folder, [certificate, *self._chain], key)
+        return _context(self._directory, [certificate, *self._chain], key)
 
     def own_context(self) -> ssl.SSLContext:
         """A server's context with the certificate of the authority itself."""
-        return _context(self._folder, [self._certificate], self._key)
+        return _context(self._directory, [self._certificate], self._key)
 
     def _sign(
         self,

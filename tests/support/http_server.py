@@ -27,8 +27,8 @@ from anyio.streams.tls import TLSListener
 __all__ = [
     "Conversation",
     "Handler",
-    "Heard",
     "Line",
+    "Received",
     "Reply",
     "Request",
     "Served",
@@ -133,10 +133,10 @@ async def serving(
     path: str = "/mcp",
     deaf_above: int = 2**40,
     tls: ssl.SSLContext | None = None,
-    deaf_says: bytes = b"",
+    deaf_reply: bytes = b"",
 ) -> AsyncIterator[Served]:
     """Serve until the block is left. Bodies longer than ``deaf_above`` bytes are not read, and
-    answered with ``deaf_says``."""
+    answered with ``deaf_reply``."""
     plain = await anyio.create_tcp_listener(local_host="127.0.0.1")
     port = plain.extra(SocketAttribute.local_port)
     listener: Listener[Any] = plain if tls is None else TLSListener(plain, tls, False)
@@ -146,7 +146,7 @@ async def serving(
         served.connections += 1
         async with stream:
             try:
-                await _converse(stream, served, handler, (deaf_above, deaf_says))
+                await _converse(stream, served, handler, (deaf_above, deaf_reply))
             except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
                 served.hangups += 1
 
@@ -236,7 +236,7 @@ Conversation: TypeAlias = Callable[[Line], Awaitable[None]]
 
 
 @dataclass
-class Heard:
+class Received:
     port: int
     lines: list[Line] = field(default_factory=list)
 
@@ -244,10 +244,10 @@ class Heard:
 @asynccontextmanager
 async def listening(
     converse: Conversation, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
-) -> AsyncIterator[Heard]:
+) -> AsyncIterator[Received]:
     """Each connection is closed when ``converse`` returns."""
     plain = await anyio.create_tcp_listener(local_host=host)
-    received = Heard(plain.extra(SocketAttribute.local_port))
+    received = Received(plain.extra(SocketAttribute.local_port))
     listener: Listener[Any] = plain if tls is None else TLSListener(plain, tls, False)
 
     async def connection(stream: Any) -> None:

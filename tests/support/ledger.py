@@ -59,7 +59,7 @@ class Ledger:
     def __post_init__(self) -> None:
         self._call: ContextVar[list[Allowance] | None] = ContextVar("call", default=None)
         self._rounds: ContextVar[object] = ContextVar("rounds", default=None)
-        self._heard_already: ContextVar[bool] = ContextVar("heard_already", default=False)
+        self._recorded_already: ContextVar[bool] = ContextVar("recorded_already", default=False)
 
     def allowed(self, verdict: Verdict[Any]) -> None:
         call, allowances = verdict.request, self._call.get()
@@ -133,25 +133,25 @@ class Ledger:
         patch.setattr(Caller, "run", running)
         patch.setattr(Caller, "_send", sending)
         for kind in TRANSPORTS:
-            patch.setattr(kind, "exchange", self._heard(kind.exchange, 2))
-            patch.setattr(kind, "send", self._heard(kind.send, 1))
-            patch.setattr(kind, "send_soon", self._heard_soon(kind.send_soon))
+            patch.setattr(kind, "exchange", self._recorded(kind.exchange, 2))
+            patch.setattr(kind, "send", self._recorded(kind.send, 1))
+            patch.setattr(kind, "send_soon", self._recorded_soon(kind.send_soon))
 
-    def _heard(self, method: Any, text: int) -> Any:
+    def _recorded(self, method: Any, text: int) -> Any:
         @functools.wraps(method)
         async def hearing(*args: Any, **options: Any) -> Any:
-            token = self._heard_already.set(self.sent(args[0], args[text]))
+            token = self._recorded_already.set(self.sent(args[0], args[text]))
             try:
                 return await method(*args, **options)
             finally:
-                self._heard_already.reset(token)
+                self._recorded_already.reset(token)
 
         return hearing
 
-    def _heard_soon(self, method: Any) -> Any:
+    def _recorded_soon(self, method: Any) -> Any:
         @functools.wraps(method)
         def hearing(transport: Transport, text: str, headers: Any) -> Any:
-            if not self._heard_already.get():
+            if not self._recorded_already.get():
                 self.sent(transport, text)
             return method(transport, text, headers)
 

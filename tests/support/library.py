@@ -158,17 +158,17 @@ class Library:
 
     def _listen(self, id: Any, wanted: dict[str, Any], send: Callable[[Any], None]) -> None:
         self.streams[id] = wanted, send
-        self._tell(id, "subscriptions/acknowledged", notifications=wanted)
+        self._notify(id, "subscriptions/acknowledged", notifications=wanted)
 
     _subscriptions_listen = _listen
 
-    def _tell(self, id: Any, what: str, **params: Any) -> None:
+    def _notify(self, id: Any, what: str, **params: Any) -> None:
         params["_meta"] = {ID: id}
         self.streams[id][1]({"jsonrpc": "2.0", "method": f"notifications/{what}", "params": params})
 
     def end_streams(self) -> None:
         for id in list(self.streams):
-            self._tell(id, "cancelled", requestId=id)
+            self._notify(id, "cancelled", requestId=id)
 
     def write(self, uri: str, text: str) -> None:
         self.books[uri] = text
@@ -177,7 +177,7 @@ class Library:
     def updated(self, uri: str) -> None:
         for id, (wanted, _) in list(self.streams.items()):
             if uri in wanted.get("resourceSubscriptions", ()):
-                self._tell(id, "resources/updated", uri=uri)
+                self._notify(id, "resources/updated", uri=uri)
         if uri in self.subscribed:
             self._unasked("resources/updated", uri=uri)
 
@@ -188,7 +188,7 @@ class Library:
     def changed(self, what: str) -> None:
         for id, (wanted, _) in list(self.streams.items()):
             if wanted.get(f"{what}ListChanged"):
-                self._tell(id, f"{what}/list_changed")
+                self._notify(id, f"{what}/list_changed")
         self._unasked(f"{what}/list_changed")
 
     def _unasked(self, what: str, **params: Any) -> None:

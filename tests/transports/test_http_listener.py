@@ -30,7 +30,7 @@ class Listened:
     def __init__(self, get: Get) -> None:
         self.app = Handshake()
         self.gets: list[Request] = []
-        self.stands = anyio.Event()
+        self.opened = anyio.Event()
         self._get = get
 
     async def __call__(self, request: Request, reply: Reply) -> None:
@@ -40,9 +40,9 @@ class Listened:
         else:
             await self.app(request, reply)
 
-    async def stand(self, reply: Reply) -> None:
+    async def hold_open(self, reply: Reply) -> None:
         await reply.stream()
-        self.stands.set()
+        self.opened.set()
         await reply.hold()
 
 
@@ -63,7 +63,7 @@ async def _until(condition: Callable[[], bool]) -> None:
 async def test_a_stream_that_is_cut_again_and_again_is_opened_again_each_time() -> None:
     async def get(number: int, request: Request, reply: Reply) -> None:
         if number > 9:
-            await listened.stand(reply)
+            await listened.hold_open(reply)
         await reply.stream()
         await reply.chunk(b"retry: 10\n\n")
         await reply.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
@@ -72,7 +72,7 @@ async def test_a_stream_that_is_cut_again_and_again_is_opened_again_each_time() 
     listened = Listened(get)
     async with serving(listened) as server, _connect(server.url):
         with anyio.fail_after(60):
-            await listened.stands.wait()
+            await listened.opened.wait()
 
 
 async def test_only_streams_that_bring_nothing_are_counted_as_in_vain(
@@ -86,7 +86,7 @@ async def test_only_streams_that_bring_nothing_are_counted_as_in_vain(
 
     async def get(number: int, request: Request, reply: Reply) -> None:
         if number > 5:
-            await listened.stand(reply)
+            await listened.hold_open(reply)
         await reply.stream()
         await reply.event({"jsonrpc": "2.0", "id": number, "method": "ping"})
         await reply.event({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
@@ -98,7 +98,7 @@ async def test_only_streams_that_bring_nothing_are_counted_as_in_vain(
     clock.stop()  # none of them lasts for a while
     listened = Listened(get)
     async with serving(listened) as server, _connect(server.url):
-        await listened.stands.wait()
+        await listened.opened.wait()
         clock.resume()
     assert counted == [1, 2, 3, 0, 1]
 
@@ -109,12 +109,12 @@ async def test_a_status_that_passes_is_tried_again(status: int) -> None:
         if number < 3:
             await reply.send(status, b"", {"Retry-After": "0"})
         else:
-            await listened.stand(reply)
+            await listened.hold_open(reply)
 
     listened = Listened(get)
     async with serving(listened) as server, _connect(server.url) as session:
         with anyio.fail_after(60):
-            await listened.stands.wait()
+            await listened.opened.wait()
         assert (await session.call_tool("echo", {})).text == "{}"
 
 
@@ -123,12 +123,12 @@ async def test_a_connection_that_breaks_before_any_response_is_tried_again() -> 
         if number < 3:
             reply.hang_up()
         else:
-            await listened.stand(reply)
+            await listened.hold_open(reply)
 
     listened = Listened(get)
     async with serving(listened) as server, _connect(server.url):
         with anyio.fail_after(60):
-            await listened.stands.wait()
+            await listened.opened.wait()
 
 
 @pytest.mark.parametrize("status", [404, 405, 501])
@@ -152,7 +152,7 @@ def _forgetting(status: int) -> tuple[anyio.Event, Listened]:
 
     async def get(number: int, request: Request, reply: Reply) -> None:
         if request.headers["mcp-session-id"] != "session-1":
-            await listened.stand(reply)
+            await listened.hold_open(reply)
         elif number == 1:
             await reply.stream()
             await reply.chunk(b"retry: 10\n\n")
@@ -178,7 +178,7 @@ async def test_a_stream_that_is_not_found_any_more_states_that_the_session_is_go
             await _until(lambda: not transport.alive)
             assert (await session.call_tool("echo", {})).text == "{}"
             assert session.generation == 2
-            await listened.stands.wait()
+            await listened.opened.wait()
 
 
 async def test_an_idle_watch_is_informed_that_the_session_is_gone_and_begins_another() -> None:
@@ -192,7 +192,7 @@ async def test_an_idle_watch_is_informed_that_the_session_is_gone_and_begins_ano
         tasks.start_soon(changes.__anext__)
         cut.set()
         await _until(lambda: session.generation == 2)
-        await listened.stands.wait()
+        await listened.opened.wait()
         tasks.cancel_scope.cancel()
 
 
@@ -243,7 +243,7 @@ async def test_the_transport_reports_changes_and_that_it_may_have_missed_some() 
 async def test_what_happens_while_no_stream_is_open_counts_as_a_possible_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    library, gets, may_stand = LibraryApp(shelf("2025-11-25")), [0], anyio.Event()
+    library, gets, may_open = LibraryApp(shelf("2025-11-25")), [0], anyio.Event()
 
     async def serve(request: Request, reply: Reply) -> None:
         gets[0] += request.method == "GET"
@@ -251,7 +251,7 @@ async def test_what_happens_while_no_stream_is_open_counts_as_a_possible_change(
             await reply.send(503)
             return
         if request.method == "GET":
-            await may_stand.wait()
+            await may_open.wait()
         await library(request, reply)
 
     monkeypatch.setattr(http_listener, "pause_before_next", lambda *_: 0.0)
@@ -264,7 +264,7 @@ async def test_what_happens_while_no_stream_is_open_counts_as_a_possible_change(
     ):
         await session.call_tool("write", {"uri": "book:emma", "text": "Handsome, clever"})
         await session.call_tool("add", {"uri": "book:new"})
-        may_stand.set()
+        may_open.set()
         assert await anext(updates) == ResourceUpdate("book:emma", certain=False)
         assert await anext(others) == ResourceUpdate("book:ulysses", certain=False)
         assert [book.uri for book in (await anext(changes)).added] == ["book:new"]

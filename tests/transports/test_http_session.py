@@ -247,7 +247,7 @@ async def test_a_batch_is_read_as_its_messages() -> None:
     seen: list[Any] = []
     app.tools["work"] = work
     async with serving(app) as server, _connect(server.url) as session:
-        result = await session.call_tool("work", on_progress=lambda *said: seen.append(said))
+        result = await session.call_tool("work", on_progress=lambda *values: seen.append(values))
     assert result.text == "done"
     assert seen == [(1, None, None)]
 

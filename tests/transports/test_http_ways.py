@@ -502,7 +502,7 @@ async def test_headers_that_drip_are_waited_for_as_long_as_the_call_may_take() -
 async def test_a_refusal_while_the_arguments_are_being_sent_is_received() -> None:
     refusal = b"HTTP/1.1 413 Too Large\r\nContent-Length: 4\r\n\r\nbig!"
     async with (
-        serving(Stateless(), deaf_above=1_000_000, deaf_says=refusal) as server,
+        serving(Stateless(), deaf_above=1_000_000, deaf_reply=refusal) as server,
         _connect(server.url) as session,
     ):
         with pytest.raises(ServerError, match="HTTP 413: big!"):

@@ -328,7 +328,7 @@ class TestAReplay:
         assert asked == ["Who are you?"] * 2
 
     @pytest.mark.parametrize("era", ["handshake", "stateless"])
-    async def test_tells_progress_and_log_lines_again(
+    async def test_repeats_progress_and_log_lines(
         self, era: str, tmp_path: Path, anyio_backend: str
     ) -> None:
         path = tmp_path / "r.jsonl"

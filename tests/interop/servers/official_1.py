@@ -9,7 +9,7 @@ from mcp.server.fastmcp import Context, FastMCP  # type: ignore[import-not-found
 
 server = FastMCP("official")
 said: list[str] = []
-tell_cancelled, learn_cancelled = anyio.create_memory_object_stream[None](math.inf)
+send_cancelled, receive_cancelled = anyio.create_memory_object_stream[None](math.inf)
 
 
 @dataclass
@@ -51,7 +51,7 @@ async def slow(seconds: float, steps: int, ctx: Context) -> str:
             await anyio.sleep(seconds / steps)
             await ctx.report_progress(step, steps)
     except anyio.get_cancelled_exc_class():
-        tell_cancelled.send_nowait(None)
+        send_cancelled.send_nowait(None)
         raise
     return f"{steps} steps"
 
@@ -59,7 +59,7 @@ async def slow(seconds: float, steps: int, ctx: Context) -> str:
 async def was_cancelled() -> str:
     """Answers once for each time that slow was cancelled."""
     with anyio.fail_after(10):
-        await learn_cancelled.receive()
+        await receive_cancelled.receive()
     return "yes"
 
 

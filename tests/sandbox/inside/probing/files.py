@@ -49,7 +49,7 @@ def read_elsewhere(world: World) -> str:
 
 
 @probe(READ)
-def read_beside_program_folder(world: World) -> str:
+def read_beside_program_directory(world: World) -> str:
     return _text(os.path.dirname(world.program), "beside.txt")
 
 
@@ -145,7 +145,7 @@ def read_by_link_in_granted(world: World) -> str:
 
 
 @probe(READ)
-def read_by_folder_that_became_a_link(world: World) -> str:
+def read_by_directory_that_became_a_link(world: World) -> str:
     return _text(world.replaced, "notes.txt")
 
 
@@ -214,7 +214,7 @@ def create_elsewhere(world: World) -> None:
 
 
 @probe(WRITE)
-def create_beside_program_folder(world: World) -> None:
+def create_beside_program_directory(world: World) -> None:
     _write(os.path.dirname(world.program), "new")
 
 
@@ -270,7 +270,7 @@ def create_by_link_in_granted(world: World) -> None:
 
 
 @probe(WRITE)
-def create_by_folder_that_became_a_link(world: World) -> None:
+def create_by_directory_that_became_a_link(world: World) -> None:
     _write(world.replaced, "by-link")
 
 
@@ -355,7 +355,7 @@ def link_program_into_granted(world: World) -> None:
 
 
 @probe(WRITE)
-def make_folder(world: World) -> None:
+def make_directory(world: World) -> None:
     os.mkdir(os.path.join(world.outside, "folder"))
 
 
@@ -370,7 +370,7 @@ def make_pipe(world: World) -> None:
 
 
 @probe(WRITE)
-def move_granted_folder(world: World) -> None:
+def move_granted_directory(world: World) -> None:
     os.rename(world.writable, world.writable + "-moved")
 
 
