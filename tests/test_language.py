@@ -1,4 +1,4 @@
-"""Public docstrings, README and error texts are written in the field's words.
+"""Public docstrings, README, error texts and names of tests are in the field's words.
 
 A few rules only: how a docstring begins, and words for which the project has chosen others.
 ``ruff`` checks the form of docstrings (``D`` in ``pyproject.toml``).
@@ -105,6 +105,16 @@ def test_docstrings_errors_and_readme_use_the_words_of_the_field() -> None:
     readme = (ROOT.parent / "README.md").read_text(encoding="utf-8")
     prose = re.sub(r"^```.*?^```", "", readme, flags=re.S | re.M)
     wrong += [f"README.md: {each}" for each in replaced(prose)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_names_of_tests_use_the_words_of_the_field() -> None:
+    wrong = [
+        f"{path.name}: {name}: {each}"
+        for path in sorted(Path(__file__).parent.rglob("*.py"))
+        for name in re.findall(r"^ *(?:async )?def (test_\w+)", path.read_text("utf-8"), re.M)
+        for each in replaced(name.replace("_", " "))
+    ]
     assert not wrong, "\n".join(wrong)
 
 

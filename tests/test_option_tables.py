@@ -394,7 +394,7 @@ class TestATag:
         with pytest.raises(TypeError):
             seen[0].tag["turn"] = 3
 
-    async def test_is_no_part_of_what_an_idempotency_key_is_for(self, tmp_path: Path) -> None:
+    async def test_is_not_part_of_what_an_idempotency_key_is_for(self, tmp_path: Path) -> None:
         server = Server()
         async with opened(server, state=tmp_path / "state") as (session, _):
             for turn in (1, 2):

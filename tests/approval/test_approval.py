@@ -434,7 +434,7 @@ def test_a_reason_that_is_not_text_is_refused_when_the_decision_is_made(reason: 
 
 
 @pytest.mark.parametrize("odd", [{"n": float("nan")}, {"n": {1}}, {1: 2}, {"n": "\ud800"}])
-async def test_allow_with_arguments_that_are_no_json_sends_nothing(odd: Any) -> None:
+async def test_allow_with_arguments_that_are_not_json_sends_nothing(odd: Any) -> None:
     server = Server()
     with pytest.raises(InvalidArguments, match="approval hook"):
         await server.call(functools.partial(with_option, Allow(arguments=odd)))

@@ -90,7 +90,7 @@ async def test_ctrl_c_and_ctrl_d_are_no(desk: Desk, key: str) -> None:
     assert await desk.asked(call_of(), key) == LEFT
 
 
-async def test_ctrl_c_is_no_also_after_something_was_typed(desk: Desk) -> None:
+async def test_ctrl_c_is_a_denial_also_after_something_was_typed(desk: Desk) -> None:
     async def ask() -> None:
         assert await desk.ask(call_of()) == LEFT
 
@@ -396,7 +396,7 @@ async def test_a_host_that_reads_single_keys_gets_its_terminal_back(desk: Desk) 
     assert await desk.asked(call_of(), CTRL_C) == LEFT
 
 
-async def test_another_interrupt_key_than_ctrl_c_is_no_as_well(desk: Desk) -> None:
+async def test_another_interrupt_key_than_ctrl_c_is_a_denial_as_well(desk: Desk) -> None:
     settings = termios.tcgetattr(desk.slave)
     settings[6][termios.VINTR] = b"\x07"
     termios.tcsetattr(desk.slave, termios.TCSANOW, settings)
@@ -497,7 +497,7 @@ async def test_a_draft_with_an_error_in_it_can_be_edited_again(desk: Desk, edito
     assert "Edit it again? [y/N] y" in await desk.screen()
 
 
-async def test_ctrl_c_after_an_edit_is_no_as_well(desk: Desk, editor: Editor) -> None:
+async def test_ctrl_c_after_an_edit_is_a_denial_as_well(desk: Desk, editor: Editor) -> None:
     editor("path.write_text('{')")
     assert await desk.asked(call_of(), "e", CTRL_C) == LEFT
 

@@ -95,7 +95,7 @@ async def test_under_a_key_the_digest_of_the_code_is_made_with_it(tmp_path: Path
     assert records_of(log.path)[0]["code_digest"].startswith("hmac-sha256:")
 
 
-async def test_a_run_that_goes_on_is_opened_once_more(tmp_path: Path) -> None:
+async def test_a_run_that_goes_on_is_opened_again(tmp_path: Path) -> None:
     log = tmp_path / "calls.jsonl"
     for resumed in (False, True):
         async with connect(MemoryServer(serve), name="s", audit=log) as session:

@@ -69,7 +69,7 @@ async def test_a_function_is_asked_before_each_request(kind: str) -> None:
     assert count > 1
 
 
-async def test_a_refused_token_is_asked_for_once_more_and_the_request_sent_again() -> None:
+async def test_a_refused_token_is_renewed_once_and_the_request_sent_again() -> None:
     guard, passed = Guard("new"), iter(["old"])
     async with serving(guard) as server:
         assert await echo(server.url, BearerToken(lambda: next(passed, "new"))) == ECHOED

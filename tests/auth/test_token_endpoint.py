@@ -370,7 +370,7 @@ class Proofs:
 WANTED = {"error": "use_dpop_nonce"}
 
 
-def test_a_server_that_wants_its_nonce_is_asked_once_more_with_a_new_proof() -> None:
+def test_a_server_that_wants_its_nonce_is_asked_again_with_a_new_proof() -> None:
     steps, payload = ask(
         response(WANTED, 400, dpop_nonce="n1"), response(GRANTED, dpop_nonce="n2"), dpop=Proofs()
     )

@@ -312,7 +312,7 @@ async def test_a_reading_without_contents_is_a_broken_promise(odd: Any) -> None:
     assert (caught.value.result, caught.value.server) == (odd, "library")
 
 
-async def test_no_contents_are_no_error() -> None:
+async def test_no_contents_are_not_an_error() -> None:
     async with reading(Odd("resources/read", {"contents": []})) as session:
         read = await session.read_resource("a:1")
     assert (read.contents, read.text) == ((), "")
@@ -416,7 +416,7 @@ async def test_a_list_that_asks_back_is_a_broken_promise() -> None:
             await session.list_resources()
 
 
-async def test_a_reading_that_was_lost_is_asked_for_once_more_and_not_again() -> None:
+async def test_a_read_that_was_lost_is_retried_once() -> None:
     library, losses = Stateless(), [2]
     servers: list[MemoryServer] = []
 

@@ -409,7 +409,7 @@ async def test_an_odd_ttl_does_no_harm(ttl: Any) -> None:
 # ----------------------------------------------------------------- unknown
 
 
-async def test_an_unknown_tool_asks_once_more_before_it_is_refused() -> None:
+async def test_an_unknown_tool_is_looked_up_again_before_it_is_refused() -> None:
     server = Server(page("a"))
     await server.catalog.all()
     server.pages = [page("a", "late")]

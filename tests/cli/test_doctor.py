@@ -135,7 +135,7 @@ def test_a_schema_that_cannot_be_used_is_reported(tmp_path: Path) -> None:
     assert "no tool was called" in done.out
 
 
-def test_a_pattern_that_is_skipped_and_a_slip_are_reported_and_are_no_fault(tmp_path: Path) -> None:
+def test_a_pattern_that_is_skipped_and_a_slip_are_reported_and_not_a_fault(tmp_path: Path) -> None:
     members = {"n": {"type": "string", "pattern": r"^\p{Script=Greek}+$", "description": None}}
     target = offering(tmp_path, {}, inputSchema={"type": "object", "properties": members})
     done = run("doctor", target)

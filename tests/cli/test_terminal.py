@@ -51,7 +51,7 @@ def test_the_pipe_gives_the_arguments_and_the_terminal_gives_the_decision() -> N
 
 
 @pytest.mark.slow
-def test_a_yes_on_the_pipe_is_not_an_answer() -> None:
+def test_yes_on_the_pipe_is_not_an_answer() -> None:
     child = at_terminal(line=f"yes | mcp call {shlex.quote(WEATHER)} set_alarm location=Oslo")
     child.expect(r"Run it\? ")
     child.sendline("n")

@@ -150,7 +150,7 @@ async def test_what_is_refused_meanwhile_is_an_exception_in_the_script(here: Wor
     assert here.ran == []
 
 
-async def test_what_was_refused_is_not_asked_about_once_more(here: World) -> None:
+async def test_what_was_refused_is_not_asked_about_again(here: World) -> None:
     code = (
         "try:\n    await desk.echo(text='a')\nexcept CallDenied:\n    print('refused')\n"
         "print(await desk.echo(text='b'))"

@@ -145,7 +145,7 @@ class TestOurKey:
 
 
 class TestTheKeysOfVSCode:
-    def test_they_are_a_sandbox_that_is_no_wider(self, project: Path) -> None:
+    def test_they_are_a_sandbox_that_is_not_wider(self, project: Path) -> None:
         config = vscode(
             project,
             {

@@ -515,7 +515,7 @@ YES = Allow(remember=Remember("call"), source="person")
         ([CTRL_D], None),
     ],
 )
-async def test_only_a_yes_is_an_approval(
+async def test_only_yes_is_an_approval(
     project: Path, desk: Desk, lines: list[str], decision: Answer | None
 ) -> None:
     reported = await desk.asked(request_of(project, {"command": "x"}), *lines)

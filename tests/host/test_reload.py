@@ -135,7 +135,7 @@ async def test_what_is_not_of_the_start_is_a_change_too(file: File) -> None:
         assert listed == ["echo"]
 
 
-async def test_the_order_and_the_spelling_of_a_file_are_no_change(file: File) -> None:
+async def test_the_order_and_the_spelling_of_a_file_are_not_a_change(file: File) -> None:
     async with file.entered() as host:
         before = await pids(host)
         backwards = dict(reversed(file.servers.items()))

@@ -225,7 +225,7 @@ def test_a_malformed_envelope_names_its_reason_and_the_request_it_answers(
     assert type(error.owner) is type(owner)
 
 
-def test_bytes_that_are_no_utf8_name_the_request_they_answer() -> None:
+def test_bytes_that_are_not_utf8_name_the_request_they_answer() -> None:
     error = refused(b'{"id":9,"result":{"text":"\xff\xfe"}}')
     assert (error.reason, error.owner) == ("it is not UTF-8", 9)
 
@@ -338,7 +338,7 @@ def test_objects_count_as_arrays_do(levels: int, fits: bool) -> None:
 @pytest.mark.parametrize(
     "text", ["[" * 500, "{[" * 300, '\\"' * 20 + "[" * 500, "]}" * 300, "\\\\"]
 )
-def test_brackets_inside_strings_are_no_depth(text: str) -> None:
+def test_brackets_inside_strings_do_not_count_as_depth(text: str) -> None:
     body = json.dumps({"id": 1, "result": {"text": text, "wide": [[0]] * 200}})
     assert isinstance(one(body), Response)
 

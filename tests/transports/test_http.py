@@ -458,7 +458,7 @@ async def test_tools_whose_marks_break_a_rule_are_left_out_with_the_reason(
             await session.call_tool("bad", {})
 
 
-async def test_a_header_mismatch_refreshes_the_list_and_calls_once_more() -> None:
+async def test_a_header_mismatch_refreshes_the_list_and_calls_again() -> None:
     app = Stateless()
 
     async def handler(request: Request, reply: Reply) -> None:
