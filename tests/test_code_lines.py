@@ -19,7 +19,7 @@ CODE_LINES = {
     "__main__": 4,
     "adapters": 4195,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4301,  # the files of a skill; `quick`; misspelt options; longer names
-    "audit": 3086,  # arguments are left out if the tool is not known; appends in one coroutine
+    "audit": 3098,  # a text of each record, members that calls share, arguments that need no walk
     "auth": 4091,  # options as in approval; longer errors
     "catalog": 4201,  # options as in approval; the meta of lists
     "cli": 3930,  # pins --name; longer errors

@@ -43,7 +43,7 @@ from .database_chains import (
     export,
     verify,
 )
-from .hash_chain import MAX_LINE_BYTES, NOTHING, Given, Position, Verified, now, seal
+from .hash_chain import MAX_LINE_BYTES, NOTHING, NewRecord, Position, Verified, now, seal
 from .opened_file import Turn
 from .sinks import Joined, Record, Sink, in_own_thread
 
@@ -68,7 +68,7 @@ class _Doubt(NamedTuple):
     """A write that failed, and may have been done nevertheless."""
 
     last: Position
-    records: Sequence[Given]
+    records: Sequence[NewRecord]
 
 
 class DatabaseLog:
@@ -81,9 +81,9 @@ class DatabaseLog:
         self._name, self._number = "", 0
         self._last = Position(0, 1, NOTHING)
         self._doubts: list[_Doubt] = []
-        self._known: deque[Given] = deque(maxlen=_MAX_KNOWN)
+        self._known: deque[NewRecord] = deque(maxlen=_MAX_KNOWN)
         """The records that were written although their writer got an error."""
-        self._unwritten: deque[Given] = deque()
+        self._unwritten: deque[NewRecord] = deque()
         self._losses: list[str] = []
         self._retrying: threading.Thread | None = None
         self._closed = threading.Event()
@@ -100,7 +100,7 @@ class DatabaseLog:
         """The secret bytes that lines are signed with, or None."""
         return self._database.key
 
-    def append(self, *records: Given) -> None:
+    def append(self, *records: NewRecord) -> None:
         """Add a line for each of ``records``, all of them or none, after queued ones.
 
         Blocks. Raises ``StateError`` if the database cannot be reached, and ``AuditError`` for a
@@ -109,7 +109,7 @@ class DatabaseLog:
         with self._turn.taken():
             self._write(records)
 
-    def append_in(self, change: Joined, *records: Given) -> None:
+    def append_in(self, change: Joined, *records: NewRecord) -> None:
         """Append in the transaction of ``change``, or after it if that is not possible."""
         try:
             with self._turn.taken():
@@ -118,7 +118,7 @@ class DatabaseLog:
             change(None)
             self.append(*records)
 
-    def keep(self, records: Iterable[Given]) -> None:
+    def keep(self, records: Iterable[NewRecord]) -> None:
         """Write ``records`` as soon as that is possible, and before any others."""
         self._unwritten.extend(records)
         thread = self._retrying
@@ -165,12 +165,12 @@ class DatabaseLog:
 
     # ------------------------------------------------------------------ writing
 
-    def _write(self, given: Sequence[Given]) -> None:
+    def _write(self, new: Sequence[NewRecord]) -> None:
         """Called by one thread at a time."""
         with self._database._connection() as connection:
             self._begin_where_needed(connection)
             number = len(self._unwritten)
-            records = [*list(self._unwritten)[:number], *given]
+            records = [*list(self._unwritten)[:number], *new]
             while not self._appended(connection, records):
                 loss = self._loss(connection)
                 if loss is not None:
@@ -180,7 +180,7 @@ class DatabaseLog:
         for _ in range(number):
             self._unwritten.popleft()
 
-    def _append_in(self, change: Callable[[Any], object], records: Sequence[Given]) -> None:
+    def _append_in(self, change: Callable[[Any], object], records: Sequence[NewRecord]) -> None:
         if self._process != os.getpid() or self._unwritten:
             raise _Elsewhere
         before = self._last
@@ -198,10 +198,10 @@ class DatabaseLog:
             raise
         self._doubts.clear()
 
-    def _doubt(self, last: Position, records: Sequence[Given]) -> None:
+    def _doubt(self, last: Position, records: Sequence[NewRecord]) -> None:
         self._doubts = [*self._doubts[1 - _MAX_DOUBTS :], _Doubt(last, records)]
 
-    def _appended(self, connection: Any, records: Sequence[Given]) -> bool:
+    def _appended(self, connection: Any, records: Sequence[NewRecord]) -> bool:
         """Append. Returns False if the last line of the chain is not the known one."""
         new = self._not_known(records)
         lines, last = [], self._last
@@ -228,7 +228,7 @@ class DatabaseLog:
         self._last = last
         return True
 
-    def _not_known(self, records: Sequence[Given]) -> list[Given]:
+    def _not_known(self, records: Sequence[NewRecord]) -> list[NewRecord]:
         """Return those that are not written yet."""
         if not self._known:
             return list(records)

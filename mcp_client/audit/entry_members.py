@@ -53,8 +53,8 @@ from ..connection.rpc import Traffic
 from .hash_chain import now
 from .redacted_content import (
     MAX_ARGUMENTS_CHARS,
-    are_shown,
     differing_paths,
+    need_no_redaction,
     redacted_arguments,
     text_of,
 )
@@ -157,7 +157,7 @@ class EntryMembers:
     def _opening_of_call(self, own: Members) -> Record:
         request, head, digest = self._request, self._head("opened"), None
         text = "" if request is None else request.arguments_json
-        if text and are_shown(self._audit.redaction, self._audit.secrets, text, self._tool):
+        if text and need_no_redaction(self._audit.redaction, self._audit.secrets, text, self._tool):
             digest = self._digest = Digested(text, has_secrets=False)
             head = f'{head},"arguments":{text},"redacted":[],"arguments_bytes":{len(text)}'
         else:

@@ -38,7 +38,7 @@ __all__ = [
     "MAX_LINE_BYTES",
     "NOTHING",
     "Check",
-    "Given",
+    "NewRecord",
     "OpenCall",
     "Position",
     "Verified",
@@ -81,7 +81,7 @@ def encoder_with(default: Callable[[Any], Any] | None = None) -> Callable[[Any],
 _dump = encoder_with()
 
 
-Given: TypeAlias = Mapping[str, Any] | str
+NewRecord: TypeAlias = Mapping[str, Any] | str
 """A record, or the JSON text of its members: in ASCII, without braces and names of the chain."""
 
 
@@ -169,7 +169,7 @@ def key_of(key: bytes | None) -> bytes | None:
 
 
 def seal(
-    record: Given, last: Position, key: bytes | None, file: int | None = None
+    record: NewRecord, last: Position, key: bytes | None, file: int | None = None
 ) -> tuple[bytes, Position]:
     """Return the line that follows ``last``, without its newline, and the position it makes."""
     number, file = last.line + 1, last.file if file is None else file

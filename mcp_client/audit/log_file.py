@@ -43,7 +43,17 @@ from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import access_problem, lock, unlock, wait_for_disk
 from ..runtime.directory import checked_path
 from ..runtime.option_names import with_option_names
-from .hash_chain import MAX_LINE_BYTES, NOTHING, Given, Position, key_of, now, rotated, seal, unseal
+from .hash_chain import (
+    MAX_LINE_BYTES,
+    NOTHING,
+    NewRecord,
+    Position,
+    key_of,
+    now,
+    rotated,
+    seal,
+    unseal,
+)
 from .opened_file import OpenedFile, Turn
 
 __all__ = ["AuditLog"]
@@ -140,7 +150,7 @@ class AuditLog:
         options |= {"fsync": self.fsync, "key": self._key, "code": self.code}
         return partial(type(self), self._file, **options), ()
 
-    def append(self, *records: Given) -> None:
+    def append(self, *records: NewRecord) -> None:
         """Add a line for each of ``records``, all of them or none. Blocks.
 
         Raises ``AuditError`` if the file cannot be written, does not end with a line of this log,
@@ -150,7 +160,7 @@ class AuditLog:
             if not self.append_now(*records, patience=_LOCK_SECONDS):
                 raise self._busy()
 
-    def append_now(self, *records: Given, patience: float = 0.0) -> bool:
+    def append_now(self, *records: NewRecord, patience: float = 0.0) -> bool:
         """Append, or return False after waiting ``patience`` seconds for other processes."""
         until = time.monotonic() + patience if patience else 0.0
         try:
@@ -180,7 +190,7 @@ class AuditLog:
 
     # ------------------------------------------------------------------ one try
 
-    def _appended(self, records: tuple[Given, ...], until: float) -> bool:
+    def _appended(self, records: tuple[NewRecord, ...], until: float) -> bool:
         """Append. Returns False if the file was rotated, so that the new one must be opened."""
         try:
             opened = self._idle.pop()
@@ -251,14 +261,14 @@ class AuditLog:
 
     def _lines(
         self,
-        records: tuple[Given, ...],
+        records: tuple[NewRecord, ...],
         last: Position,
         cut: bytes | None,
         new: bool,
         loss: Mapping[str, Any] | None,
     ) -> tuple[bytes, Position]:
         """Return the lines to write, and the position after them."""
-        first: list[Given] = []
+        first: list[NewRecord] = []
         if cut:
             first.append({"event": "repaired", **_about(), **_traces(cut)})
         if loss is not None and self._written is not None:
@@ -273,7 +283,7 @@ class AuditLog:
         return self._sealed((*first, *records), [] if cut is None else [b"\n"], last, number)
 
     def _sealed(
-        self, records: Sequence[Given], lines: list[bytes], last: Position, file: int
+        self, records: Sequence[NewRecord], lines: list[bytes], last: Position, file: int
     ) -> tuple[bytes, Position]:
         """Return ``lines`` and those of ``records``, and the position after them."""
         for record in records:

@@ -32,18 +32,18 @@ from ..protocol.metadata import related_task
 from ..runtime.session_context import KnownSecrets
 from .redaction import REDACTED, Redacted, Redaction, marked
 
-__all__ = ["MAX_ARGUMENTS_CHARS", "SessionRecord", "SpanContent", "are_shown", "differing_paths"]
-__all__ += ["redacted_arguments", "text_of"]
+__all__ = ["MAX_ARGUMENTS_CHARS", "SessionRecord", "SpanContent", "differing_paths"]
+__all__ += ["need_no_redaction", "redacted_arguments", "text_of"]
 
 _parse = json.JSONDecoder().raw_decode  # canonical text has no space before or after it
 MAX_ARGUMENTS_CHARS = 256 * 1024
 """Characters of arguments that are looked through and shown."""
 
 
-def text_of(given: Any) -> str | None:
-    """Return the canonical text of what was ``given``; None if it has none."""
+def text_of(value: Any) -> str | None:
+    """Return the canonical text of ``value``; None if it has none."""
     try:
-        return canonical({} if given is None else given)
+        return canonical({} if value is None else value)
     except Exception:  # noqa: BLE001 - an object of the caller's own may do anything
         return None
 
@@ -52,21 +52,21 @@ def redacted_arguments(
     redaction: Redaction,
     secrets: KnownSecrets,
     text: str | None,
-    given: Any,
+    arguments: Any,
     tool: Tool | None,
     is_unread: bool = False,
 ) -> Redacted:
     """Return the arguments as a record may show them. Never raises.
 
-    They are of ``text`` if there is one, else of ``given``. ``is_unread``: nothing is shown,
+    They are of ``text`` if there is one, else of ``arguments``. ``is_unread``: nothing is shown,
     because the tool's schema is not known, which may mark secrets.
     """
     if text is not None and len(text) > MAX_ARGUMENTS_CHARS:
         return Redacted(f"[left out: {len(text)} characters]", pointers=[""])
     try:
-        if is_unread and given:
+        if is_unread and arguments:
             return Redacted("[left out: the tool's definition is not known]", pointers=[""])
-        value = given if text is None else _parse(text)[0]
+        value = arguments if text is None else _parse(text)[0]
         redacted = redaction.show(value, _marks_of(tool))
         clean = secrets.json(redacted.value)
         if clean != redacted.value:  # their places are not looked for
@@ -76,7 +76,9 @@ def redacted_arguments(
     return redacted
 
 
-def are_shown(redaction: Redaction, secrets: KnownSecrets, text: str, tool: Tool | None) -> bool:
+def need_no_redaction(
+    redaction: Redaction, secrets: KnownSecrets, text: str, tool: Tool | None
+) -> bool:
     """Whether a record may show the arguments ``text`` as they are: false if that is not clear.
 
     Most arguments are short and plain, and need no walk through their value.

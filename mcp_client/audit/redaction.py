@@ -151,14 +151,14 @@ class Redaction:
 
         ``value`` need not be JSON: any other object is named by its type.
         """
-        return self._shown(Redacted(), value, schema)
+        return self._redacted(Redacted(), value, schema)
 
     def whole(self, value: Any, schema: Any = None, *, answer: bool = False) -> Redacted:
         """Return ``value`` (JSON, 256 levels) without secrets; with ``answer``, in its shape."""
         out = Redacted(left=_UNBOUNDED, whole=True, answer=answer)
-        return self._shown(out, value, schema)
+        return self._redacted(out, value, schema)
 
-    def _shown(self, out: Redacted, value: Any, schema: Any) -> Redacted:
+    def _redacted(self, out: Redacted, value: Any, schema: Any) -> Redacted:
         schemas, secret = ((), False) if schema is None else applicable(schema, [schema])
         if secret:
             out.value = self._hide(value, None, out)
@@ -322,16 +322,16 @@ class Redaction:
 class _Walk:
     """Goes through one value."""
 
-    __slots__ = ("_hide", "_names", "_redaction", "_root", "_shown", "_string")
+    __slots__ = ("_names", "_out", "_redaction", "_root")
 
     def __init__(self, redaction: Redaction, root: Any, out: Redacted) -> None:
         self._redaction = redaction
         self._names = redaction._names
         self._root = root
-        self._shown = out
+        self._out = out
 
     def value(self, value: Any, schemas: tuple[Any, ...], path: _Path, depth: int) -> Any:
-        out = self._shown
+        out = self._out
         out.left -= 4
         if value is None or value is True or value is False:
             return value
@@ -354,7 +354,7 @@ class _Walk:
         self, value: Mapping[Any, Any], schemas: tuple[Any, ...], path: _Path, depth: int
     ) -> dict[str, Any]:
         result: dict[str, Any] = {}
-        out, judge = self._shown, self._redaction._judge
+        out, judge = self._out, self._redaction._judge
         is_pair = len(value) <= _MAX_PAIR_MEMBERS and self._is_pair(value)
         for count, (key, item) in enumerate(value.items()):
             if out.left <= 0:
@@ -403,7 +403,7 @@ class _Walk:
         result: list[Any] = []
         before: Any = None
         for count, item in enumerate(value):
-            if self._shown.left <= 0:
+            if self._out.left <= 0:
                 result.append(f"… ({len(value) - count} more items)")
                 break
             inner, secret = (
@@ -411,9 +411,9 @@ class _Walk:
             )
             here = (path, str(count))
             if secret or (type(before) is str and self._announces(before, item, count, len(value))):
-                result.append(self._redaction._hide(item, here, self._shown))
+                result.append(self._redaction._hide(item, here, self._out))
             elif type(item) is str and (flag := flag_of(item)) and self._names.is_secret(flag):
-                self._redaction._hide(item[len(flag) + 1 :], here, self._shown)
+                self._redaction._hide(item[len(flag) + 1 :], here, self._out)
                 result.append(f"{flag}={REDACTED}")
             else:
                 result.append(self.value(item, inner, here, depth + 1))

@@ -354,17 +354,17 @@ def _is_database(place: Any) -> bool:
     return hasattr(type(place), "_as_sink")  # of the class: a Mock has every attribute
 
 
-def place_of(given: Any) -> Any:
+def place_of(place: Any) -> Any:
     """Return where records go: an ``AuditLog`` if a path was given.
 
     Raises ``ConfigError`` for what records cannot go to.
     """
-    if isinstance(given, str | os.PathLike):
-        return AuditLog(given)
-    if isinstance(given, AuditLog) or _is_database(given) or callable(given):
-        return given
+    if isinstance(place, str | os.PathLike):
+        return AuditLog(place)
+    if isinstance(place, AuditLog) or _is_database(place) or callable(place):
+        return place
     raise ConfigError(
-        f"audit={given!r}: give the path of a file, an AuditLog, a callable that takes a record, "
+        f"audit={place!r}: give the path of a file, an AuditLog, a callable that takes a record, "
         "a list of those, or Audit(...)"
     )
 
