@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, Type
 from .catalog.call_values import ToolResult
 from .catalog.schema_types import TYPING, WORDS, SchemaTypes
 from .catalog.tool import Tool, tools_of
-from .errors import ConfigError, InvalidResult, ToolChanged
+from .errors import ConfigError, InvalidResult, OutcomeUnknown, ToolChanged
 from .runtime.limits import Timeouts
 from .runtime.python_source import ANY, MAX_NAME_CHARS, Names, PythonType, docstring, quoted, union
+from .session.call_state import not_fetched
 
 if TYPE_CHECKING:
     from .host.host import Host
@@ -97,7 +98,11 @@ class Stub(_AnyStub["AnySession"]):
     async def _call(self, name: str, fingerprint: str, arguments: Mapping[str, Any]) -> ToolResult:
         target = self._target
         session: Session = await target.session(self._server) if _is_host(target) else target
-        _check(await session.get_tool(name), fingerprint)
+        try:
+            tool = await session.get_tool(name)
+        except OutcomeUnknown as error:
+            raise not_fetched(error) from error
+        _check(tool, fingerprint)
         result = await session.call_tool(name, _given(arguments), **self._options)
         result.raise_for_error()
         return result
@@ -111,7 +116,11 @@ class SyncStub(_AnyStub["AnySyncSession"]):
     def _call(self, name: str, fingerprint: str, arguments: Mapping[str, Any]) -> ToolResult:
         target = self._target
         session: SyncSession = target.session(self._server) if _is_host(target) else target
-        _check(session.get_tool(name), fingerprint)
+        try:
+            tool = session.get_tool(name)
+        except OutcomeUnknown as error:
+            raise not_fetched(error) from error
+        _check(tool, fingerprint)
         result = session.call_tool(name, _given(arguments), **self._options)
         result.raise_for_error()
         return result

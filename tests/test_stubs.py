@@ -29,7 +29,7 @@ from mcp_client import (
 )
 from mcp_client import sync as blocking
 from mcp_client.catalog.schema_types import SchemaTypes
-from mcp_client.errors import ToolChanged
+from mcp_client.errors import NotSent, ToolChanged
 from mcp_client.runtime.python_source import Names
 from mcp_client.stubs import generate
 from tests.support.properties import examples
@@ -482,6 +482,28 @@ class TestACall:
                 await stub.t()
             assert e.value.found == (await session.get_tool("t")).fingerprint != e.value.expected
         assert (asked, server.calls) == ([], [])
+
+    @pytest.mark.parametrize("is_blocking", [False, True])
+    async def test_whose_definition_is_not_received_was_not_sent(
+        self, anyio_backend: str, is_blocking: bool
+    ) -> None:
+        def ends_at_the_list(message: dict[str, Any]) -> Any:
+            if message["method"] == "tools/list":
+                served.end()
+                return None
+            return server(message)
+
+        server, served = Server(), MemoryServer(ends_at_the_list)
+        classes = loaded(generate([tool("t", server="demo")]))
+        refused = pytest.raises(NotSent, match="the call was not sent")
+        if is_blocking:
+            with blocking.connect(served, name="demo", approval=allow_all) as opened, refused:
+                classes["DemoSync"](opened).t()
+        else:
+            async with connect(served, name="demo", approval=allow_all) as session:
+                with refused:
+                    await classes["Demo"](session).t()
+        assert server.calls == []
 
     async def test_goes_through_a_host_to_the_server_of_the_stub(self, anyio_backend: str) -> None:
         servers: dict[str, Any] = {"weather": WEATHER, "other": WEATHER}
