@@ -1,7 +1,8 @@
 """``python -m tests.simulation``: lives of a client, each repeatable by its seed.
 
 ``--seed N`` lives one and shows it as a timeline; ``--seeds A:B --jobs 2`` lives many, shrinks the
-first that fails, and ends with 1 if a promise was broken in any. ``--drop`` leaves out kinds of
+first that fails, and ends with 1 if a promise was broken in any, or if there were 2,000 or more and
+something was not reached that ``sometimes`` lists. ``--drop`` leaves out kinds of
 faults and calls, as a shrunk life does, and ``--calls`` all calls but the first.
 """
 
@@ -16,6 +17,7 @@ from functools import partial
 
 from .life import Options, live, lives
 from .shrink import shrink
+from .sometimes import MANY, unreached
 
 _SHOWN = 20
 _BATCH = 50
@@ -79,7 +81,10 @@ def many(seeds: range, options: Options, jobs: int) -> int:
         seed, smaller = shrink(min(failed), options)
         print(f"\nThe smallest life that fails, --seed {seed} {smaller.words}:")
         show(seed, smaller)
-    return 1 if failed else 0
+    missed = unreached(happened) if len(seeds) >= MANY and options == Options() else set()
+    for what in sorted(missed):
+        print(f"NOT REACHED: {what}")
+    return 1 if failed or missed else 0
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from mcp_client import CancelToken, Timeouts
 from mcp_client.adapters import anthropic
 from mcp_client.connection.call_options import Retry
 from mcp_client.errors import CallPending, McpError
+from mcp_client.stubs import Stub
 
 from .loops import own_task
 from .observer import Caller, Observer
@@ -19,7 +20,7 @@ from .world import MOMENT, World, faults
 __all__ = ["Callers"]
 
 WAYS_OUT = faults("token", "scope", "task", "short timeout")
-faults("key is used for another call")
+faults("key is used for another call", "stub", "context cannot be stored")
 TOOLS = ("work", "work", "turn", "turn", "typed", "odd", "absent")
 SLACK = 60.0
 """Seconds of a bound that no clock of the client's counts."""
@@ -47,8 +48,13 @@ class Callers:
         options: dict[str, Any] = {"retry": retry}
         if is_keyed:
             options["idempotency_key"] = n
+        elif world.fault("context cannot be stored", n):
+            options["context"] = frozenset()
         if world.fixed(f"{n} is a model's", (True, False, False)):
             await self._run(n, tool, opened, options)
+            return
+        if not is_keyed and world.fault("stub", n):
+            await self._by_stub(n, tool, opened)
             return
         for attempt in range(_PENDING_ATTEMPTS):
             outcome = await self._one(n, tool, opened, options)
@@ -63,6 +69,30 @@ class Callers:
         """Make a call that nothing is wrong with, and return why it failed."""
         outcome = await self._one(n, f"{self._prefix}work", opened, {}, patient=True)
         return outcome if isinstance(outcome, McpError) else None
+
+    async def nested_call(self, opened: Any, n: str) -> None:
+        """Make a call within an approval hook, with which it may be cancelled."""
+        await self._plainly(n, {}, opened.call_tool(f"{self._prefix}work", {"n": n}))
+
+    async def _by_stub(self, n: str, tool: str, opened: Any) -> None:
+        """Make a call by a stub that was generated from an earlier list."""
+        try:
+            tools = await opened.list_tools()
+        except McpError:
+            return  # no call was made
+        known = next((each.fingerprint for each in tools if each.name == tool), "none")
+        await anyio.sleep(self._world.latency(f"{n} uses its stub"))
+        self._world.note(n, f"a stub of {self._client} calls {tool}")
+        await self._plainly(n, {}, Stub(opened)._call(tool, known, {"n": n}))
+
+    async def _plainly(self, n: str, options: dict[str, Any], calling: Any) -> None:
+        caller, outcome = self._begins(n, options), None
+        try:
+            outcome = await calling
+        except Exception as error:
+            outcome = error
+        finally:
+            self._observer.ends(caller, outcome)
 
     def _begins(self, n: str, options: dict[str, Any]) -> Caller:
         retry, clocks = options.get("retry"), self._timeouts

@@ -18,14 +18,16 @@ from typing import Any
 import anyio
 
 from mcp_client import ApprovalQueue, Handlers, Host, Timeouts, connect
+from mcp_client.approval import ManagedPolicy
 from mcp_client.errors import McpError
+from mcp_client.validation import Validation
 
 from .callers import Callers
 from .loops import BACKENDS, run, spawn
 from .network import NETWORK, Network
 from .observer import Observer
-from .people import Hook, Person, answer_of
-from .servers import SimServer
+from .people import POLICIES, Hook, Person, PlainHook, Policy, answer_of
+from .servers import READS, SimServer
 from .storage import Disk, SimState, process
 from .wires import Pipes, memory
 from .world import World, faults
@@ -33,12 +35,14 @@ from .world import World, faults
 __all__ = ["Options", "live", "lives"]
 
 faults("client is killed", "session is closed early", "list is refreshed", "host reconnects")
-faults("host replaces a server", "audit fails")
+faults("host replaces a server", "audit fails", "policy refuses the server")
+faults("arguments are strict", "hook is a plain function", "hook is quick")
 WIRES = ("memory", "stdio", "http", "http")
 CONNECT_ATTEMPTS = 6
 CLOSE_SECONDS = 60.0
 _COLLECTED = 10
 """After so many lives, what is left of them is collected."""
+REFUSING = ManagedPolicy(deny=["/bin/sh *", "http://*"])
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,7 @@ class Client:
         self.world, self.observer = life.world, life.observer
         self.state = SimState(self.world, life.disk, name) if life.has_state else None
         self.callers = Callers(self.world, self.observer, life.timeouts, name, life.is_host)
+        self.hook = Hook(self.world, self.observer, name)
 
     async def run(self) -> None:
         process.set(self.name)
@@ -214,19 +219,23 @@ class Client:
             "timeouts": life.timeouts,
             "state": self.state,
         }
+        if world.fault("arguments are strict", self.name):
+            options["validation"] = Validation(arguments="strict")
         wires = {name: self._wire(server) for name, server in life.servers.items()}
-        new: Callable[[], Any] = partial(connect, wires["s"], name="s", **options)
+        new: Callable[..., Any] = partial(connect, wires["s"], name="s", **options)
         if life.is_host:
             new = partial(Host, wires, **options)
         for _ in range(CONNECT_ATTEMPTS):
+            refusing = world.fault("policy refuses the server", self.name)
             try:
-                opened = await new()
+                opened = await new(**{"policy": REFUSING} if refusing else {})
             except McpError as error:
                 world.note(self.name, f"cannot connect: {type(error).__name__}: {error}"[:160])
                 world.happened[f"connect: {type(error).__name__}"] += 1
                 await anyio.sleep(1)
             else:
                 world.note(self.name, "is connected")
+                self.hook.call_tool = partial(self.callers.nested_call, opened)
                 return opened
         return None
 
@@ -239,10 +248,18 @@ class Client:
         return self.life.network.http(self.name, server)
 
     def _approval(self) -> Any:
+        """A hook, or a queue, which in some lives follow a policy."""
+        ask = self._ask()
+        return Policy(self.world, self.observer, ask) if {*POLICIES} & {*self.world.rates} else ask
+
+    def _ask(self) -> Any:
         """A hook, or a queue that a person of the same or of another process decides."""
         world, observer, life = self.world, self.observer, self.life
         if life.approval == "hook":
-            return Hook(world, observer, self.name)
+            is_plain = world.fault("hook is a plain function", self.name)
+            if world.fault("hook is quick", self.name) or is_plain:
+                return PlainHook(self.hook, is_quick=not is_plain)
+            return self.hook
         if life.approval == "queue" or self.state is None:
             queue = ApprovalQueue()
             spawn(world, Person(world, observer, queue).run)
@@ -271,8 +288,12 @@ class Client:
                 if self.life.is_host and world.fault("host replaces a server", name):
                     await opened.remove("t")
                     await opened.add("t", self._wire(self.life.servers["t"]))
+                if world.fault(READS, name):
+                    of = {"server": "s"} if self.life.is_host else {}
+                    await opened.read_resource("sim://none", **of)
             except McpError as error:
                 world.note(name, f"fails: {type(error).__name__}: {error}"[:160])
+                world.happened[f"use: {type(error).__name__}"] += 1
             if world.fault("session is closed early", name):
                 await opened.aclose()
                 world.note(name, "is closed early")

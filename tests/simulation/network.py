@@ -28,7 +28,9 @@ from .world import World, faults
 __all__ = ["NETWORK", "Network"]
 
 DIALS = faults("dial is refused", "dial hangs", "slow dial", "idle cut", "keep-alive limit")
-REFUSALS = faults("http busy", "http 502", "http 500", "redirect", "session is forgotten")
+REFUSALS = faults(
+    "http busy", "http 502", "http 500", "redirect", "session is forgotten", "http 401"
+)
 LOSSES = faults(
     "http 502 after it ran", "response is lost", "reset in the response", "stream is cut"
 )
@@ -280,6 +282,8 @@ class Front:
                 exchange.answer(self.world.draw("busy", (429, 503)), {"Retry-After": "1"})
             case "http 502":
                 exchange.answer(502, {}, b"bad gateway")
+            case "http 401":
+                exchange.answer(401, {"WWW-Authenticate": "Bearer"})
             case "http 500":
                 exchange.answer(500)
             case "redirect" if not exchange.target.endswith("x"):

@@ -12,29 +12,17 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_client import errors
+from mcp_client import ToolResult, errors
 from mcp_client.errors import McpError
 
+from .sometimes import allowed_by, refused_by
 from .world import World
 
-__all__ = ["DENIALS", "Caller", "Observer"]
-
-DENIALS = (
-    "none within",
-    "the audit record cannot be opened",
-    "returned NoneType",
-    "returned int",
-    "it raised ValueError",
-    "the session was closed",
-    "the seed denies it",
-    "the person denies it",
-    "the request was withdrawn",
-    "changed while approval was requested",
-)
-"""Why a gate denies a call."""
+__all__ = ["Caller", "Observer"]
 
 
 @dataclass
@@ -211,6 +199,8 @@ class Observer:
 
     def recorded(self, client: str, record: Any) -> None:
         """A record of a client's audit was written."""
+        if record["event"] == "closed" and (who := allowed_by(record)) is not None:
+            self._world.happened[f"allowed: {who}"] += 1
         if "call" in record:
             self._records[client, record["call"]].append(record["event"])
 
@@ -225,9 +215,13 @@ class Observer:
         if caller.client in world.dead:
             return
         world.happened[f"outcome: {name}"] += 1
-        if isinstance(outcome, errors.CallDenied):
-            why = next((why for why in DENIALS if why in outcome.reason), "")
-            world.happened[f"denied: {why}"] += 1
+        if isinstance(outcome, McpError) and (why := refused_by(outcome)) is not None:
+            world.happened[f"refused: {why}"] += 1
+        if isinstance(outcome, ToolResult) and outcome.is_error:
+            with suppress(errors.ToolFailed):
+                outcome.raise_for_error()
+                world.fail(f"{n}: its result is an error, which is not raised")
+            world.happened["outcome: ToolFailed"] += 1
         caller.ended, caller.outcome = world.now(), outcome
         took = caller.ended - caller.began
         if took > caller.bound:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 import anyio
 
 from mcp_client import Allow, Deny
-from mcp_client.errors import McpError
+from mcp_client.errors import McpError, ServerError
 from mcp_client.handlers import Accept, Decline, ElicitRequest
 from mcp_client.runtime.callbacks import in_thread
 
 from .observer import Observer
 from .world import MOMENT, World, faults
 
-__all__ = ["Hook", "Person", "answer_of"]
+__all__ = ["Hook", "Person", "PlainHook", "Policy", "answer_of"]
 
 KINDS = faults(
     "hook denies",
@@ -28,9 +30,15 @@ KINDS = faults(
     "hook allows for the session",
     "hook allows always",
     "hook breaks the arguments",
+    "hook edits again and again",
+    "hook allows what is no call",
+    "hook raises an error of the package",
+    "hook calls a tool",
 )
+POLICIES = faults("policy raises", "policy denies", "policy allows", "policy answers nonsense")
 faults("handler raises", "handler never answers", "handler declines")
 faults("person never decides", "person is late", "person denies", "person edits", "decides twice")
+faults("person withdraws")
 
 
 class Hook:
@@ -38,14 +46,26 @@ class Hook:
 
     def __init__(self, world: World, observer: Observer, client: str) -> None:
         self._world, self._observer, self._client = world, observer, client
+        self.call_tool: Callable[[str], Awaitable[None]] | None = None
+        """Makes a call of that name in the session of the hook, once there is one."""
 
-    async def __call__(self, call: Any) -> Any:
+    def begins(self, call: Any) -> tuple[str, str]:
+        """Return the name of the call, and what the hook does."""
         n, world = str(call.arguments["n"]), self._world
         kind = next((kind for kind in KINDS if world.fault(kind, n)), "")
+        if call.edited and "hook edits again and again" in world.rates:
+            kind = world.draw(f"{n} is edited again", (*["hook edits again and again"] * 3, kind))
         world.note(n, f"asks for {call.tool.name} {call.tool.description}")
+        return n, kind
+
+    async def __call__(self, call: Any) -> Any:
+        n, kind = self.begins(call)
+        world = self._world
         match kind:
             case "hook raises":
                 raise ValueError("a fault of the hook's own")
+            case "hook calls a tool" if self.call_tool is not None:
+                await self.call_tool(f"{n} nested")
             case "hook cancels itself":
                 with anyio.CancelScope() as scope:
                     scope.cancel()
@@ -62,11 +82,13 @@ class Hook:
                         await anyio.sleep(world.latency(f"{n} goes on"))
             case _:
                 await anyio.sleep(world.latency(f"{n} is decided"))
-        return self._answer(kind, call)
+        return self.answer(kind, call)
 
-    def _answer(self, kind: str, call: Any) -> Any:
-        tool, arguments = call.tool, dict(call.arguments)
+    def answer(self, kind: str, call: Any) -> Any:
+        tool, arguments = call.tool, json.loads(call.arguments_json)
         match kind:
+            case "hook raises an error of the package":
+                raise ServerError("an error of another server")
             case "hook answers nonsense":
                 return 7
             case "hook denies":
@@ -81,8 +103,61 @@ class Hook:
                 arguments["to"] = 77 if kind == "hook edits" else "no number"
                 self._observer.approved(arguments, tool.description)
                 return Allow(arguments=arguments)
+            case "hook edits again and again":  # another type each time is asked about again
+                arguments["to"] = _NEXT_EDIT[type(arguments.get("to"))]
+                self._observer.approved(arguments, tool.description)
+                return Allow(arguments=arguments)
+            case "hook allows what is no call":
+                given: Any = self._world.draw("no call", ("a text", {"n": b"", "to": 1}, None))
+                allow = Allow(arguments=given)
+                if given is None:
+                    object.__setattr__(allow, "remember", "sometimes")
+                return allow
         self._observer.approved(arguments, tool.description)
         return Allow()
+
+
+_NEXT_EDIT: dict[type, Any] = {
+    type(None): "no number",
+    int: "no number",
+    str: [],
+    list: {},
+    dict: 7,
+}
+
+
+class PlainHook:
+    """A hook that is a plain function: it runs in a thread, or in the event loop if it is quick."""
+
+    def __init__(self, hook: Hook, *, is_quick: bool) -> None:
+        self._hook, self.is_quick = hook, is_quick
+
+    def __call__(self, call: Any) -> Any:
+        _, kind = self._hook.begins(call)
+        if kind == "hook raises":
+            raise ValueError("a fault of the hook's own")
+        return self._hook.answer(kind, call)
+
+
+class Policy:
+    """A policy before a hook, which it decides some calls without."""
+
+    def __init__(self, world: World, observer: Observer, ask: Any) -> None:
+        self._world, self._observer, self.ask = world, observer, ask
+
+    def decide(self, call: Any) -> Any:
+        n, world = str(call.arguments["n"]), self._world
+        match next((kind for kind in POLICIES if world.fault(kind, n)), ""):
+            case "policy raises":
+                raise LookupError("a fault of the policy's own")
+            case "policy denies":
+                return Deny("the policy of the seed denies it")
+            case "policy answers nonsense":
+                return "yes"
+            case "policy allows":
+                self._observer.approved(json.loads(call.arguments_json), call.tool.description)
+                return Allow()
+        return None
 
 
 class Person:
@@ -129,8 +204,10 @@ class Person:
                 answer = Allow(arguments=arguments)
             self._observer.approved(arguments, call.tool.description)
         world.note(n, f"is decided by a person: {type(answer).__name__}")
+        decide = partial(self._queue.decide, pending.id, answer, by="ana")
+        if world.fault("person withdraws", n):
+            decide = partial(self._queue.withdraw, pending.id)
         for _ in range(1 + world.fault("decides twice", n)):
-            decide = partial(self._queue.decide, pending.id, answer, by="ana")
             try:
                 if self._queue.waits:
                     await in_thread(decide)
@@ -138,6 +215,7 @@ class Person:
                     decide()
             except McpError as error:
                 world.note(n, f"the decision fails: {type(error).__name__}")
+                world.happened[f"decision: {type(error).__name__}"] += 1
 
 
 def answer_of(world: World, observer: Observer) -> Any:

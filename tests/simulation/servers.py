@@ -48,9 +48,24 @@ ACTS = faults(
     "ends before it ran",
     "ends after it ran",
     "half an answer",
+    "lacks a capability",
+    "asks to visit a URL",
 )
 faults("change", "change behind a list", "list fails", "list in pages", "bad tool")
-faults("no answer to a request", "slow answer", "cancels stream")
+faults("no answer to a request", "slow answer", "cancels stream", "schema is too deep")
+READS = "reads what is not there"
+faults(READS)
+_ERRORS: dict[str, dict[str, Any]] = {
+    "error answer": {"code": -32000},
+    "lacks a capability": {"code": -32021, "data": {"requiredCapabilities": {"sampling": {}}}},
+    "asks to visit a URL": {"code": -32042},
+}
+"""What a call is answered with instead of a result."""
+
+
+_DEEP: dict[str, Any] = {}
+for _ in range(70):  # more than Limits.schema_depth
+    _DEEP = {"type": "array", "items": _DEEP}
 
 
 class Peer(Protocol):
@@ -76,6 +91,7 @@ class SimServer:
         self.stateless = self.revision == STATELESS
         self.notifies = world.draw(f"{name} notifies", (True, True, False))
         self.ttl = world.draw(f"{name} ttl", (None, _TTL_SECONDS)) if self.stateless else None
+        self.is_deep = world.fault("schema is too deep", name)
         self.version = 0
         self._observer = observer
         self._listeners: dict[tuple[Peer, Any], str] = {}
@@ -96,10 +112,11 @@ class SimServer:
         n = {"n": {"type": "string"}, "to": {"type": "integer"}}
         schema = {"type": "object", "properties": n, "required": ["n"]}
         answer = {"type": "object", "properties": {"said": {"type": "string"}}}
+        typed = {**schema, "properties": {**n, "deep": _DEEP}} if self.is_deep else schema
         tools: list[dict[str, Any]] = [
             {"name": "work", "description": "v0", "inputSchema": schema},
             {"name": "turn", "description": f"v{version}", "inputSchema": schema},
-            {"name": "typed", "description": "v0", "inputSchema": schema, "outputSchema": answer},
+            {"name": "typed", "description": "v0", "inputSchema": typed, "outputSchema": answer},
         ]
         if version % 2 == 0:
             tools.append({"name": "odd", "description": f"v{version}", "inputSchema": schema})
@@ -182,6 +199,8 @@ class SimServer:
 
     def _answer(self, id: Any, method: str, params: Any, peer: Peer) -> dict[str, Any] | None:
         capabilities = {"tools": {"listChanged": True} if self.notifies else {}}
+        if READS in self.world.rates:
+            capabilities["resources"] = {}
         match method:
             case "initialize" if not self.stateless:
                 self._listeners[peer, None] = peer.client
@@ -193,6 +212,9 @@ class SimServer:
                 return {"result": agreed}
             case "tools/list":
                 return self._list(params)
+            case "resources/read":
+                error = {"code": -32602 if self.stateless else -32002, "message": "it is not there"}
+                return {"error": {**error, "data": {"uri": params.get("uri")}}}
             case "ping" if not self.stateless:
                 return {"result": {}}
             case "subscriptions/listen" if self.stateless and self.notifies:
@@ -241,9 +263,12 @@ class SimServer:
         if act == "question" and not is_round and not await self._ask(id, n, peer):
             self._under_way.pop((peer, id), None)
             return
-        if act == "error answer":
+        if act in _ERRORS:
             self._under_way.pop((peer, id), None)
-            error = {"code": -32000, "message": f"no {n}"}
+            error = {**_ERRORS[act], "message": f"no {n}"}
+            if act == "asks to visit a URL":
+                visit = {"mode": "url", "url": "https://a.example/", "elicitationId": n}
+                error["data"] = {"elicitations": [{**visit, "message": f"who, for {n}"}]}
             peer.send({"jsonrpc": "2.0", "id": id, "error": error})
             return
         said = self._observer.ran(n)

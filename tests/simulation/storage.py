@@ -7,6 +7,7 @@ Nothing that a killed client still does has an effect.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable
 from contextlib import ExitStack
 from contextvars import ContextVar
@@ -17,9 +18,10 @@ import anyio
 import anyio.to_thread
 
 from mcp_client.approval import tickets
-from mcp_client.errors import StateError
+from mcp_client.errors import ConfigError, StateError
 from mcp_client.runtime.backoff import doubled
 from mcp_client.runtime.storage import Change, MemoryStorage, Object
+from mcp_client.session import journal
 from mcp_client.state import lease
 from mcp_client.state.state import State
 
@@ -29,7 +31,7 @@ from .world import World, faults
 __all__ = ["Disk", "SimState", "process"]
 
 T = TypeVar("T")
-faults("storage fails before", "storage fails after")
+faults("storage fails before", "storage fails after", "storage cannot be used", "stores no results")
 process: ContextVar[str] = ContextVar("process", default="")
 """The client whose code runs."""
 
@@ -46,6 +48,8 @@ class Disk(MemoryStorage):
         for where in (lease, tickets):
             replace(stack, where, "process_id", process.get)
             replace(stack, where, "is_alive", lambda name: name not in world.dead)
+        if world.fault("stores no results", "disk"):
+            replace(stack, journal, "MAX_RESULT_BYTES", 10)
         begin = lambda mine: _begin(world, mine)  # noqa: E731 - partials do not bind
         replace(stack, lease.Lease, "_start", begin)
         world.checks.append(self._no_claim_is_left)
@@ -65,16 +69,19 @@ class SimState(State):
 
     def __init__(self, world: World, disk: Disk, client: str) -> None:
         self._world, self._disk, self._client = world, disk, client
+        self._stamps = itertools.count()
 
-    def _used(self, function: Callable[..., T], *args: Any) -> T:
+    def _used(self, function: Callable[..., T], kind: str, *args: Any) -> T:
         world, client = self._world, self._client
         if client in world.dead:
             raise StateError("this client was killed")
         if world.fault("storage fails before", client):
-            raise StateError("the storage cannot be reached")
-        result = function(*args)
+            raise StateError(f"the storage of {kind} cannot be reached")
+        if kind == "decisions" and world.fault("storage cannot be used", client):
+            raise ConfigError("the storage of decisions cannot be used")
+        result = function(kind, *args)
         if world.fault("storage fails after", client):
-            raise StateError("the storage was lost before it answered")
+            raise StateError(f"the storage of {kind} was lost before it answered")
         return result
 
     def get(self, kind: str, key: str) -> Object | None:
@@ -87,6 +94,8 @@ class SimState(State):
         return self._used(self._disk.list, kind)
 
     def stamp(self, kind: str) -> Hashable:
+        if "storage cannot be used" in self._world.rates:
+            return next(self._stamps)  # another process changes what is beside it
         return self._disk.stamp(kind)
 
 

@@ -37,6 +37,17 @@ _FOCI: tuple[tuple[str, ...], ...] = (
     ("idle cut", "keep-alive limit", "response is lost"),
 )
 """Kinds of faults that happen often together: what some lives are about."""
+_RARE_FOCI: tuple[tuple[str, ...], ...] = (
+    *[()] * 16,
+    ("hook edits again and again",),
+    ("hook edits again and again", "arguments are strict", "policy denies"),
+    ("hook allows what is no call", "hook calls a tool", "context cannot be stored"),
+    ("context cannot be stored", "stub", "change"),
+    ("stores no results", "client is killed"),
+    ("asks to visit a URL", "handler declines", "handler raises"),
+    ("hook allows always", "storage cannot be used"),
+)
+"""Kinds that without these few lives would see."""
 _DENSITIES = (0.04, 0.1, 0.2, 0.4)
 """Of all kinds of faults, how many there are in a life."""
 
@@ -82,6 +93,8 @@ class World:
             if self.number(f"has {kind}") < most and kind not in self.dropped
         }
         self.focus = self.draw("focus", _FOCI)
+        if self.has("rare focus"):
+            self.focus += self.draw("rare focus", _RARE_FOCI)
         self.rates |= {kind: 0.5 for kind in self.focus if kind not in self.dropped}
 
     def number(self, name: str) -> int:
