@@ -386,7 +386,9 @@ class KeyedCall(JournalRow, KeyObserver):
         if isinstance(error, GeneratorExit):  # the coroutine is being closed and cannot wait
             self.end_later(may_have_run=self._sent or self.follows)
             return
-        failure = await self.end(_outcome_of(error), may_have_run=self._may_have_run(error))
+        # Before that, the server has answered something else, such as tools/list.
+        outcome = _outcome_of(error) if self._sent else None
+        failure = await self.end(outcome, may_have_run=self._may_have_run(error))
         if failure is not None:
             error.add_note(failure)
 

@@ -255,6 +255,25 @@ async def test_whatever_the_server_answered_is_returned(response: str, state: St
     assert state.calls.unsettled() == ()
 
 
+@pytest.mark.parametrize("answer", [JsonRpcError(-32603, "no list now"), {"tools": 7}], ids=str)
+async def test_an_error_response_to_tools_list_settles_no_call(answer: Any, state: State) -> None:
+    server, answers = Server(), [answer]
+
+    async def fails_at_first(message: dict[str, Any]) -> Any:
+        if message.get("method") != "tools/list" or not answers:
+            return await server(message)
+        if isinstance(answers[-1], Exception):
+            raise answers.pop()
+        return answers.pop()
+
+    async with opened(fails_at_first, state) as session:
+        with pytest.raises((ServerError, ProtocolViolation)):
+            await session.call_tool("pay", idempotency_key=KEY)
+        for _ in range(2):
+            assert (await session.call_tool("pay", idempotency_key=KEY)).text == "paid 1"
+    assert len(server.calls) == 1
+
+
 async def test_a_result_that_is_returned_is_checked_as_the_call_asks(here: MemoryState) -> None:
     server = Server(UNFIT)
     server.tool["outputSchema"] = {"type": "object", "properties": {"sum": {"type": "integer"}}}

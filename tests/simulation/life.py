@@ -108,8 +108,11 @@ class Life:
         self.count = min(most, draw("calls", (1, 2, 3, 4, 6)))
         self.becomes_calm = draw("liveness", (True, False))
         self.is_host = draw("host", (True, False, False))
-        self.has_state = draw("state", (True, False))
+        needs_state = {*world.focus} & {"storage cannot be used", "stores no results"}
+        self.has_state = draw("state", (True, False)) or bool(needs_state)
         self.approval = draw("approval", ("hook", "hook", "queue", "tickets"))
+        if {*world.focus} & {"storage cannot be used", "hook edits"}:
+            self.approval = "hook"
         is_hook = self.approval == "hook"
         self.clients = ["A", "B"] if draw("clients", (1, 1, 2)) == 2 else ["A"]
         self.timeouts = Timeouts(

@@ -88,6 +88,8 @@ class SimServer:
         self.world = world
         self.name = name
         self.revision = world.draw(f"{name} revision", REVISIONS)
+        if "asks to visit a URL" in world.focus:
+            self.revision = "2025-11-25"  # no other has that
         self.stateless = self.revision == STATELESS
         self.notifies = world.draw(f"{name} notifies", (True, True, False))
         self.ttl = world.draw(f"{name} ttl", (None, _TTL_SECONDS)) if self.stateless else None

@@ -38,12 +38,13 @@ _FOCI: tuple[tuple[str, ...], ...] = (
 )
 """Kinds of faults that happen often together: what some lives are about."""
 _RARE_FOCI: tuple[tuple[str, ...], ...] = (
-    *[()] * 16,
+    *[()] * 10,
     ("hook edits again and again",),
-    ("hook edits again and again", "arguments are strict", "policy denies"),
+    ("hook edits again and again", "arguments are strict"),
+    ("hook edits", "policy denies"),
     ("hook allows what is no call", "hook calls a tool", "context cannot be stored"),
     ("context cannot be stored", "stub", "change"),
-    ("stores no results", "client is killed"),
+    ("stores no results", "client is killed", "broken schema"),
     ("asks to visit a URL", "handler declines", "handler raises"),
     ("hook allows always", "storage cannot be used"),
 )
