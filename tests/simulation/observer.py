@@ -63,6 +63,8 @@ class OnWire:
     received: list[tuple[str, float]] = field(default_factory=list)
     """From which client, and when that sent it."""
     ran: int = 0
+    refused: int = 0
+    """How often the server answered that it needs something first, and has not run it."""
     asked: float = 0.0
     """Seconds in which a person was asked something by the server since it was approved."""
     asked_since: float | None = None
@@ -71,7 +73,7 @@ class OnWire:
     @property
     def most(self) -> int:
         """How often it may be sent: once by each caller, or once by all that share a key."""
-        return 1 if self.callers[0].is_keyed else len(self.callers)
+        return 1 + self.refused if self.callers[0].is_keyed else len(self.callers)
 
     @property
     def may_repeat(self) -> bool:
@@ -190,6 +192,10 @@ class Observer:
             call.asked_since = None
 
         return over
+
+    def refused(self, n: str) -> None:
+        """A server answers that it needs something before it runs a call."""
+        self._calls[n].refused += 1
 
     def ran(self, n: str) -> str:
         """A server runs a call: what its result says."""

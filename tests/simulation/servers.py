@@ -268,6 +268,8 @@ class SimServer:
         if act in _ERRORS:
             self._under_way.pop((peer, id), None)
             error = {**_ERRORS[act], "message": f"no {n}"}
+            if act != "error answer":
+                self._observer.refused(n)
             if act == "asks to visit a URL":
                 visit = {"mode": "url", "url": "https://a.example/", "elicitationId": n}
                 error["data"] = {"elicitations": [{**visit, "message": f"who, for {n}"}]}
