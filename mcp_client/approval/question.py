@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterable
 from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -61,7 +62,7 @@ class Questions:
 
     def __init__(self) -> None:
         self.is_closed: bool = False
-        self.open: set[Question] = set()
+        self.open: dict[Question, None] = {}
         self._loop: Backend | None = None
         self._alarm: _Alarm | None = None
 
@@ -98,7 +99,7 @@ class _Alarm:
 
     __slots__ = ("_handle", "_open", "at", "kind", "loop")
 
-    def __init__(self, loop: Backend, open: set[Question]) -> None:
+    def __init__(self, loop: Backend, open: Iterable[Question]) -> None:
         import anyio
 
         kind: Any = type(anyio.CancelScope())
@@ -170,7 +171,7 @@ class Question:
         if self._script is not None:
             self._script.stop()
         self.scope.__enter__()
-        questions.open.add(self)
+        questions.open[self] = None
         if self.until < alarm.at:
             alarm.set(self.until)
         return self
@@ -182,7 +183,7 @@ class Question:
         traceback: TracebackType | None,
     ) -> None:
         self.is_open = False
-        self.gate.questions.open.discard(self)
+        self.gate.questions.open.pop(self, None)
         if self._script is not None:
             self._script.go()
         scope = self.scope

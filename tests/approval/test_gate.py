@@ -574,6 +574,34 @@ async def test_the_requests_that_wait_share_one_timer(monkeypatch: pytest.Monkey
     assert call_at.call_count == 1
 
 
+@pytest.mark.parametrize("end", ["time", "close"])
+async def test_the_requests_that_wait_end_in_the_order_in_which_they_were_made(
+    end: str, clock: Clock
+) -> None:
+    ended: list[int] = []
+
+    async def decide(number: int) -> None:
+        with pytest.raises(CallDenied):
+            await gate.decide(ToolCall.example())
+        ended.append(number)
+
+    async def ask(request: Any) -> Allow:
+        await anyio.sleep_forever()
+        return Allow()
+
+    gate = Gate(ask, 9)
+    clock.stop()
+    async with anyio.create_task_group() as tasks:
+        for number in range(40):
+            tasks.start_soon(decide, number)
+        await anyio.wait_all_tasks_blocked()
+        if end == "time":
+            clock.jump(10)
+        else:
+            gate.close()
+    assert ended == [*range(40)]
+
+
 class Quick:
     """Allows calls; the loop's clock jumps by ``seconds`` meanwhile."""
 
