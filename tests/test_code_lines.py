@@ -25,7 +25,7 @@ CODE_LINES = {
     "cli": 3930,  # pins --name; longer errors
     "code": 856,  # the record of a run has the tag
     "config": 2785,  # config files came out of "host"; longer errors
-    "connection": 1590,  # calls wait their turn; the one scope that a CancelToken cancels
+    "connection": 1592,  # calls wait their turn; the one scope that a CancelToken cancels
     "content": 18,
     "desk": 1692,
     "errors": 200,
@@ -42,7 +42,7 @@ CODE_LINES = {
     "testing": 514,
     "transports": 4670,  # `catch_up`; session_id, end_session; StreamServer; frees a long line
     "validation": 2602,
-    "processes": 1223,  # reads what has arrived, and reaps what is slow to end
+    "processes": 1223,  # reads what has arrived; names of commands came out of "transports"
 }
 """The lines of code of each room: no blanks, comments or docstrings. If a room has fewer, write the
 smaller number. A larger one needs a sentence of reason, as a comment beside it."""

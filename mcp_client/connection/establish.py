@@ -60,7 +60,6 @@ from ..runtime.pausable_clock import PausableClock
 from ..runtime.session_context import SessionContext
 from ..transports.base import Exchange, Transport, TransportContext
 from .rpc import RpcConnection
-from .telemetry import span
 
 __all__ = ["ConnectionAttempt", "Listeners"]
 
@@ -231,6 +230,8 @@ class ConnectionAttempt:
     async def _ask(self, step: Ask) -> Outcome:
         if "opentelemetry.trace" not in sys.modules:
             return await self._ask_in_time(step)
+        from .telemetry import span  # only for a host that traces
+
         with span(step.method, {}, step.revision, self._transport) as traced:
             outcome = await self._ask_in_time(step)
             match outcome:

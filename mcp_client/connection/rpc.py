@@ -19,7 +19,7 @@ import math
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -53,7 +53,9 @@ from ..runtime.session_context import KnownSecrets, SessionContext
 from ..transports.base import AnnouncedSilence, Exchange, Transport
 from .call_options import CancelToken, OnProgress
 from .deadlines import RequestDeadline, RequestDeadlines
-from .telemetry import Span, span
+
+if TYPE_CHECKING:
+    from .telemetry import Span
 
 __all__ = ["REPEATABLE", "RequestOptions", "RpcConnection", "Traffic", "server_error"]
 
@@ -198,6 +200,8 @@ class RpcConnection:
             try:
                 if "opentelemetry.trace" not in sys.modules:
                     return await self._request(method, fields, timeouts, options)
+                from .telemetry import span  # only for a host that traces
+
                 with span(method, fields, self.era.revision, self.transport) as traced:
                     return traced.done(
                         await self._request(method, fields, timeouts, options, traced)

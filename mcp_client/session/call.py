@@ -40,7 +40,6 @@ from ..connection.call_options import (
 )
 from ..connection.connection import Connection
 from ..connection.rpc import RequestOptions, Traffic
-from ..connection.telemetry import call_span
 from ..errors import (
     CallDenied,
     InvalidArguments,
@@ -169,6 +168,8 @@ class Caller:
         return attempts(call) if call.keyed is None else call.keyed.run(attempts)
 
     async def _traced(self, call: CallState) -> Outcome:
+        from ..connection.telemetry import call_span  # only for a host that traces
+
         with call_span(call.spec.name, self._content) as span:
             call.observers = (*call.observers, Traced(span))
             return await self._attempts(call)

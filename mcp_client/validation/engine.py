@@ -177,7 +177,7 @@ def _unresolved(reference: object) -> str:
 
 
 def _path(error: Any) -> str:
-    # A JSON pointer. The worker is loaded without ``protocol.json_pointer``.
+    # A JSON pointer. The worker is loaded without ``protocol.json_paths``.
     steps = [str(step).replace("~", "~0").replace("/", "~1") for step in error.absolute_path]
     return "".join([f"/{step}" for step in steps])
 

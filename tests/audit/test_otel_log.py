@@ -136,7 +136,7 @@ async def main():
         await session.list_tools()
 
 anyio.run(main)
-names = "audit.otel_log", "audit.span_content", "connection.metrics"
+names = "audit.otel_log", "audit.span_content", "connection.telemetry"
 print([name for name in names if f"mcp_client.{name}" in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
