@@ -197,7 +197,7 @@ class SessionAudit:
         await self.entry_of(kind, id, subject, None, request.context).decided_by(gate, request)
 
     def known(self, subject: str) -> Known:
-        """Return what the records about ``subject`` share: a tool, or something else."""
+        """Return the shared part of the records about ``subject``: a tool, or something else."""
         known = self._known.get(subject)
         if known is None:
             known = Known(Redaction.text(self.redaction, str(subject), _MAX_NAME_CHARS), {})

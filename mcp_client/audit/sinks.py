@@ -120,7 +120,7 @@ class Record(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the records of a session about one subject share."""
+    """The name of a subject in the records of a session, and the members that those share."""
 
     name: str
     """The name of the subject as a record may show it."""
@@ -156,7 +156,7 @@ class Recorder(Protocol):
         """The secrets that the server was given."""
 
     def known(self, subject: str) -> Known:
-        """Return what the records about ``subject`` share."""
+        """Return the shared part of the records about ``subject``."""
 
     def redacted_context(self, context: Hashable) -> Any:
         """Return a call's context as a record may show it."""
