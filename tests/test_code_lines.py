@@ -18,7 +18,7 @@ CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
     "adapters": 4195,  # instructions of servers; official: a session in the shape of the official S
-    "approval": 4302,  # the files of a skill; `quick`; misspelt options; longer names
+    "approval": 4302,  # one timer for the requests of a gate; the files of a skill; `quick`
     "audit": 3098,  # a text of each record, members that calls share, arguments that need no walk
     "auth": 4091,  # options as in approval; longer errors
     "catalog": 4201,  # options as in approval; the meta of lists
