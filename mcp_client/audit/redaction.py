@@ -36,7 +36,7 @@ from ..errors import ConfigError
 from ..protocol.json_paths import pointer
 from ..runtime.masking import decodings, echoes, texts_of
 from ..runtime.option_names import with_option_names
-from ..runtime.secret_names import KEYS, SecretNames
+from ..runtime.secret_names import KEYS, SecretNames, usual_names
 from .schema_marks import applicable, items, marked, members
 from .secret_text import (
     NAME_KEYS,
@@ -126,7 +126,7 @@ class Redaction:
         """Raise ``ConfigError`` for a pattern that is not a regular expression."""
         if isinstance(keys, str) or isinstance(patterns, str):
             raise ConfigError("Redaction(keys=..., patterns=...): give lists of strings")
-        self._names = SecretNames(keys)
+        self._names = usual_names() if keys is KEYS else SecretNames(keys)
         self._sources = tuple(patterns)
         known = dict(zip(PATTERNS, TRACES, strict=True))
         self._traces = tuple(

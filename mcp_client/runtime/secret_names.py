@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 
-__all__ = ["KEYS", "SecretNames", "SecretText"]
+__all__ = ["KEYS", "SecretNames", "SecretText", "usual_names"]
 
 KEYS: frozenset[str] = frozenset(
     """
@@ -109,6 +109,12 @@ class SecretNames:
         """Whether ``name`` names several secrets or a count of them: ``tokens``."""
         words = _words(name)
         return any("".join(words[-count:]) in self._plurals for count in (1, 2, 3))
+
+
+@functools.lru_cache(1)
+def usual_names() -> SecretNames:
+    """Return the judgements by ``KEYS``, which all sessions share."""
+    return SecretNames(KEYS)
 
 
 def _words(name: str) -> list[str]:

@@ -18,7 +18,7 @@ import re
 from functools import lru_cache
 from urllib.parse import unquote
 
-from .secret_names import KEYS, SecretNames
+from .secret_names import usual_names
 
 __all__ = ["is_loopback", "path_keys", "without_path_keys"]
 
@@ -36,11 +36,6 @@ _WORD = (
 )
 _NO_WORD = r"(?i)[bcdfghjklmnpqrstvwxz]{7,}"
 _PREFIX = r"(?:sk|pk|rk|zpk|pat|tok|key|token|secret|gh[opsu]|xox[a-z])[-_](?=.*\d).{4}"
-
-
-@lru_cache(1)
-def _names() -> SecretNames:
-    return SecretNames(KEYS)
 
 
 def path_keys(path: str) -> frozenset[str]:
@@ -62,7 +57,7 @@ def _keys(path: str) -> frozenset[str]:
     found: set[str] = set()
     before = ""
     for number, segment in enumerate(path.split("/")):
-        least = _MIN_NAMED_CHARS if before and _names().ends_as_secret(before) else _MIN_CHARS
+        least = _MIN_NAMED_CHARS if before and usual_names().ends_as_secret(before) else _MIN_CHARS
         if len(segment) >= least and (number >= _MAX_SEGMENTS or _is_key(segment, least)):
             found.add(segment)
         before = segment
@@ -71,7 +66,7 @@ def _keys(path: str) -> frozenset[str]:
 
 def _is_key(segment: str, least: int) -> bool:
     name, equals, value = segment.partition("=")
-    if equals and value and _names().ends_as_secret(name):
+    if equals and value and usual_names().ends_as_secret(name):
         return True
     if re.match(_PREFIX, segment):
         return True

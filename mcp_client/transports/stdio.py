@@ -202,9 +202,9 @@ class StdioTransport(Transport):
         """Return the variables that distinguish this server from others, with their values."""
         env, names = self._server.env or {}, self._server.identity
         if names is None and env:
-            from ..runtime.secret_names import KEYS, SecretNames, SecretText  # only where given
+            from ..runtime.secret_names import SecretText, usual_names  # only where given
 
-            secret = SecretNames(KEYS)
+            secret = usual_names()
             # AUTH_HOST is not a secret, nor is GOOGLE_APPLICATION_CREDENTIALS, which names a file.
             names = [
                 name
