@@ -33,7 +33,7 @@ CODE_LINES = {
     "handlers": 1239,  # a handler for any notification
     "host": 1996,  # ttl; Timeouts.gather
     "protocol": 2828,  # the newest revision of one era; a frame is freed before its values
-    "runtime": 3752,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
+    "runtime": 3757,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1065,  # options as in approval
     "session": 2850,  # the log of a server came from "handlers"; calls wait; a key and its list
     "state": 1157,  # the rows of the journal have a type; FileState in a file of its own

@@ -125,6 +125,31 @@ async def test_work_that_takes_longer_than_its_time_limit_is_cancelled() -> None
             await checkpoint()
 
 
+async def test_a_time_limit_that_ends_in_a_clean_up_leaves_the_cancellation_to_its_scope() -> None:
+    async def clean_up() -> None:
+        passed = anyio.Event()
+        current().call_at(current().now() + 0.02, passed.set)
+        with anyio.CancelScope(shield=True):
+            await passed.wait()
+
+    async def work() -> None:
+        try:
+            await anyio.sleep_forever()
+        except BaseException:
+            await clean_up()
+            raise
+
+    with anyio.fail_after(60), anyio.CancelScope() as scope:
+        try:
+            raise LookupError
+        except LookupError:
+            async with current().time_limit(0.01):
+                scope.cancel()
+                await work()
+    assert scope.cancelled_caught
+    await checkpoint()
+
+
 async def test_a_cancelled_scope_around_the_caller_is_seen() -> None:
     assert current().effective_deadline() > -math.inf
     with anyio.CancelScope() as scope:
