@@ -71,8 +71,8 @@ def main() -> None:
     parser.add_argument("--servers", type=int, default=10)
     parser.add_argument("--tools", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
-    passed = parser.parse_args()
-    anyio.run(_run, passed.servers, passed.tools, passed.rounds)
+    options = parser.parse_args()
+    anyio.run(_run, options.servers, options.tools, options.rounds)
 
 
 if __name__ == "__main__":

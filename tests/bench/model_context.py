@@ -66,11 +66,10 @@ def _tools(definitions: Iterable[tuple[str, list[dict[str, Any]]]]) -> list[Tool
 
 def _kind(change: str) -> str:
     """A sentence without the tool, the places and the names in it."""
-    reported = _KINDS.sub(r"\1", change).partition(";")[0]
-    reported = re.sub(r" at (?:/|the root).*$", "", reported)
+    text = _KINDS.sub(r"\1", change).partition(";")[0]
+    text = re.sub(r" at (?:/|the root).*$", "", text)
     return (
-        _QUOTED.sub(lambda found: found[0].split("'")[0] + "'...'", reported)
-        or "renamed or left out"
+        _QUOTED.sub(lambda found: found[0].split("'")[0] + "'...'", text) or "renamed or left out"
     )
 
 

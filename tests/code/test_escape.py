@@ -217,7 +217,7 @@ async def test_a_script_takes_no_more_than_its_share(tried: str, world: World) -
 
 
 @tries(CALLS)
-async def test_no_call_goes_round_the_gate(tried: str, world: World) -> None:
+async def test_no_call_bypasses_the_gate(tried: str, world: World) -> None:
     world.check(await world.run(tried))
 
 

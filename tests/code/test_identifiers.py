@@ -68,9 +68,9 @@ def test_of_two_tools_that_a_server_made_to_be_spelled_alike_the_first_is_called
     assert names[1] in reported
 
 
-def test_arguments_that_are_not_identifiers_are_given_as_they_are_spelled() -> None:
+def test_arguments_that_are_not_identifiers_are_passed_as_they_are_spelled() -> None:
     schema = {"type": "object", "properties": {"if-match": {}, "title": {}}}
     tool = tool_of(schema, "save")
-    passed = {spell("if-match"): 1, "title": 2, "more": 3}
-    assert arguments_of(tool, passed) == {"if-match": 1, "title": 2, "more": 3}
+    arguments = {spell("if-match"): 1, "title": 2, "more": 3}
+    assert arguments_of(tool, arguments) == {"if-match": 1, "title": 2, "more": 3}
     assert arguments_of(tool_of({"type": "object", "properties": 5}, "x"), {"a": 1}) == {"a": 1}

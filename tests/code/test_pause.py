@@ -321,13 +321,13 @@ async def test_of_an_attempt_under_a_key_nothing_is_reported_of_earlier_ones(nam
     state = Unreachable()
     world = World(lambda: state)
     result = {"result": {"content": [{"type": "text", "text": "1 EUR"}]}}
-    passed = {"code": PAY.splitlines()[0]} if name == "run_code" else result
+    arguments = {"code": PAY.splitlines()[0]} if name == "run_code" else result
     async with world.opened() as session:
         kit = CHAT.toolset(await session.list_tools(), code=name == "run_code")
         displayed = next(
             one for one in (name, f"desk__{name}") if one == "run_code" or one in kit.names
         )
-        response = CHAT.response([("1", displayed, passed)])
+        response = CHAT.response([("1", displayed, arguments)])
         await kit.run(session, response, idempotency_prefix="p")
         state.left = 0
         ((_, reply),) = CHAT.replies(await kit.run(session, response, idempotency_prefix="p"))

@@ -460,7 +460,7 @@ def test_the_names_of_members_count_and_so_do_levels() -> None:
 
 
 def test_arguments_of_a_script_have_lists_for_tuples_and_are_bounded_in_all() -> None:
-    passed = parsed_arguments({"a": {"b": (1, ("c",))}, "d": {2}})
-    assert passed == {"a": {"b": [1, ["c"]]}, "d": {2}}
+    parsed = parsed_arguments({"a": {"b": (1, ("c",))}, "d": {2}})
+    assert parsed == {"a": {"b": [1, ["c"]]}, "d": {2}}
     with pytest.raises(InvalidArguments, match="4,000,000 characters"):
         parsed_arguments({"a": {"b": "x" * 4_000_000}})

@@ -173,9 +173,9 @@ schemas = st.fixed_dictionaries(
 @pytest.mark.slow
 @given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=60), schemas, schemas)
 def test_whatever_a_server_lists_is_data(
-    name: str, server: str, expected: str, takes: Any, gives: Any
+    name: str, server: str, description: str, takes: Any, gives: Any
 ) -> None:
-    tool = tool_of(name, server, description=expected, inputSchema=takes, outputSchema=gives)
+    tool = tool_of(name, server, description=description, inputSchema=takes, outputSchema=gives)
     assert is_data(signature_of(tool))
 
 

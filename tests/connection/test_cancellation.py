@@ -163,7 +163,7 @@ async def test_only_the_first_reason_counts_and_a_long_one_is_cut() -> None:
     assert server.all("notifications/cancelled")[0]["reason"] == "x" * 500 == token.reason
 
 
-async def test_one_token_cancels_all_the_calls_it_was_given_to_and_no_other() -> None:
+async def test_one_token_cancels_all_the_calls_it_was_passed_to_and_no_other() -> None:
     server, token = Slow(NEWEST_HANDSHAKE), CancelToken()
     ended: list[str] = []
     async with connect(MemoryServer(server), approval=allow_all) as session:

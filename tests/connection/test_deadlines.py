@@ -84,13 +84,13 @@ def test_a_handler_that_never_answers_is_bounded() -> None:
 def test_only_what_is_under_way_when_the_question_comes_is_stopped() -> None:
     now = Now()
     clocks = RequestDeadlines(now)
-    first, gone, later = [RequestDeadline(TIMEOUTS, 0.0) for _ in range(3)]
-    clocks.update([first, gone])
-    clocks.discard(gone)
+    first, removed, later = [RequestDeadline(TIMEOUTS, 0.0) for _ in range(3)]
+    clocks.update([first, removed])
+    clocks.discard(removed)
     resume = clocks.pause()
     clocks.add(later)
     assert not over(first, 50)
-    assert over(gone, 50)
+    assert over(removed, 50)
     assert over(later, 50)
     now.at = 50.0
     resume()

@@ -233,7 +233,7 @@ async def test_closing_ends_it_while_a_sign_of_life_is_awaited(clock: Clock) -> 
 
 
 @pytest.mark.parametrize(
-    ("expected", "is_a_sign"),
+    ("error", "is_a_sign"),
     [
         (None, True),
         (ServerError("what is a ping?"), True),
@@ -245,12 +245,12 @@ async def test_closing_ends_it_while_a_sign_of_life_is_awaited(clock: Clock) -> 
     ids=lambda arguments: type(arguments).__name__,
 )
 async def test_any_response_is_a_sign_of_life_and_none_is_not(
-    expected: McpError | None, is_a_sign: bool
+    error: McpError | None, is_a_sign: bool
 ) -> None:
     class Rpc:
         async def request(self, *arguments: Any) -> None:
-            if expected is not None:
-                raise expected
+            if error is not None:
+                raise error
 
     assert await _answers(cast(Any, Rpc())) is is_a_sign
 

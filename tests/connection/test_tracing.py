@@ -158,7 +158,7 @@ async def test_a_server_that_ends_while_it_is_asked_is_reported_on_the_span(span
     assert not any("rpc.response.status_code" in span.attributes for span in ended)
 
 
-async def test_the_hosts_own_span_and_baggage_are_gone_on_from(spans: Any) -> None:
+async def test_the_hosts_own_span_and_baggage_are_continued(spans: Any) -> None:
     server = Server()
     tracer = trace.get_tracer("host")
     async with connect(MemoryServer(server), approval=allow_all) as session:

@@ -50,8 +50,8 @@ def start_of(**members: Any) -> StartRequest:
 
 
 def sampling_of(*texts: str, **params: Any) -> SamplingRequest:
-    reported = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
-    return SamplingRequest.of({"messages": reported, "maxTokens": 1_000, **params}, "poet")
+    messages = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
+    return SamplingRequest.of({"messages": messages, "maxTokens": 1_000, **params}, "poet")
 
 
 PEOPLE = {"ana-session": "Ana", "bo-session": "Bo"}

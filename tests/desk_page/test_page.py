@@ -477,7 +477,7 @@ async def test_it_runs_in_the_event_loop_of_any_server() -> None:
     assert queue.pending == ()
 
 
-async def test_a_stream_whose_reader_goes_leaves_nothing_behind() -> None:
+async def test_a_stream_whose_reader_disconnects_leaves_nothing_behind() -> None:
     async with a_site() as site, site.person() as ana:
         async with ana.stream() as events:
             await anext(events)
@@ -829,9 +829,9 @@ async def test_the_page_runs_alone_under_a_server_that_speaks_of_its_life() -> N
     ],
 )
 def test_a_wrong_option_is_refused_by_name(options: dict[str, Any]) -> None:
-    passed: dict[str, Any] = {"queue": ApprovalQueue(), "authorize": authorize, **options}
+    arguments: dict[str, Any] = {"queue": ApprovalQueue(), "authorize": authorize, **options}
     with pytest.raises(ConfigError, match="ApprovalPage"):
-        ApprovalPage(passed.pop("queue"), **passed)
+        ApprovalPage(arguments.pop("queue"), **arguments)
 
 
 # ------------------------------------------------------------------------ hostile texts

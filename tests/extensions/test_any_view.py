@@ -45,16 +45,16 @@ DEFAULTS = [directive.split(" ")[0] for directive in policy_of(None).header.spli
 @given(values, values, st.booleans())
 @examples(300)
 def test_any_contents_are_a_view_with_the_pages_policy_or_one_error(
-    ui: Any, piece: Any, is_given: bool
+    ui: Any, piece: Any, has_contents: bool
 ) -> None:
-    if not is_given:
+    if not has_contents:
         piece = {"uri": VIEW, "mimeType": MIME_TYPE, "text": "<p>", "_meta": {"ui": ui}}
     listed = Resource.from_wire({"uri": VIEW, "name": "", "_meta": {"ui": ui}}, "clock")
     result = ResourceResult.from_wire({"contents": [piece]}, "clock", VIEW)
     try:
         view = UiResource.from_result(result, listed, most=1_000)
     except ProtocolViolation:
-        assert is_given
+        assert has_contents
         return
     assert [one.split(" ")[0] for one in view.csp.split("; ")] in (DIRECTIVES, DEFAULTS)
     assert set(view.allow.split("; ")) <= {"", "camera", "clipboard-write"}

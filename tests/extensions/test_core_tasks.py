@@ -35,8 +35,8 @@ from tests.support.timing import Clock
 
 def session_of(server: CoreTasking, record: Path | None = None, **options: Any) -> Any:
     options.setdefault("approval", allow_all)
-    passed = server.server if record is None else Recording(server.server, record)
-    return connect(passed, name="files", **options)
+    target = server.server if record is None else Recording(server.server, record)
+    return connect(target, name="files", **options)
 
 
 async def called(server: CoreTasking, **options: Any) -> Any:

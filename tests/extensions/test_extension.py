@@ -101,9 +101,9 @@ def test_settings_that_are_not_a_json_object_are_refused_at_once(settings: Any) 
 
 
 def test_settings_are_a_copy_that_cannot_be_changed() -> None:
-    passed = {"k": {"deep": [1]}}
-    extension = Extension("com.example/x", passed)
-    passed["k"]["deep"].append(2)
+    settings = {"k": {"deep": [1]}}
+    extension = Extension("com.example/x", settings)
+    settings["k"]["deep"].append(2)
     assert extension.settings == {"k": {"deep": [1]}}
     assert Apps().settings == {"mimeTypes": ["text/html;profile=mcp-app"]}
     changed: Any = extension.settings
@@ -133,8 +133,8 @@ async def test_a_server_of_a_host_may_be_informed_of_other_extensions() -> None:
     servers = {"a": Asking(LATEST), "b": Asking(LATEST)}
     own = ServerConfig(MemoryServer(servers["a"]), client_info=client_declaring([X]))
     app = ClientInfo("my-app", "1.0", title="My app", raw={"websiteUrl": "https://a.example"})
-    passed: dict[str, Any] = {"a": own, "b": MemoryServer(servers["b"])}
-    async with Host(passed, approval=allow_all, client_info=app) as host:
+    configs: dict[str, Any] = {"a": own, "b": MemoryServer(servers["b"])}
+    async with Host(configs, approval=allow_all, client_info=app) as host:
         await host.list_tools()
         declared = {name: one._setup.client for name, one in host.sessions.items()}
     assert "com.example/x" in servers["a"].declared["extensions"]
@@ -174,9 +174,9 @@ async def test_a_session_states_what_its_server_declares(revision: str) -> None:
             session.extensions["com.example/q"] = {}  # type: ignore[index]
 
 
-@pytest.mark.parametrize("expected", [None, [], "x", 7, {"a/b": None}])
-def test_what_is_not_a_map_of_settings_declares_nothing(expected: Any) -> None:
-    assert declared_extensions({"extensions": expected}) == {}
+@pytest.mark.parametrize("extensions", [None, [], "x", 7, {"a/b": None}])
+def test_what_is_not_a_map_of_settings_declares_nothing(extensions: Any) -> None:
+    assert declared_extensions({"extensions": extensions}) == {}
     assert declared_extensions({}) == {}
 
 

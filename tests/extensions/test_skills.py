@@ -151,9 +151,9 @@ async def test_without_its_yaml_library_no_one_is_asked_and_nothing_is_fetched(
         (entry,) = await session.list_skills()
         before = list(server.asked)
         monkeypatch.setitem(sys.modules, "yaml", None)
-        for passed in (entry, PDF):
+        for which in (entry, PDF):
             with pytest.raises(ConfigError, match=r"mcp-client-host\[skills\]"):
-                await session.load_skill(passed)
+                await session.load_skill(which)
     assert server.asked == before
     assert hook.requests == []
 

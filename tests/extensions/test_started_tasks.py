@@ -320,13 +320,13 @@ async def test_a_saved_task_has_its_id_and_no_argument() -> None:
 
 @pytest.mark.one_backend
 @pytest.mark.parametrize(
-    "passed",
+    "data",
     ["", "null", "[]", "{}", {}, None, 7, [], "[" * 100_000, {"mcp-client-task": 2, "mac": None}],
 )
-async def test_what_is_not_a_saved_task_is_refused(passed: Any) -> None:
+async def test_what_is_not_a_saved_task_is_refused(data: Any) -> None:
     async with connect(MemoryServer(Tasking()), approval=allow_all) as session:
         with pytest.raises(ConfigError, match="not a saved task"):
-            session.resume_task(passed)
+            session.resume_task(data)
 
 
 CHANGES: dict[str, Any] = {
@@ -356,11 +356,11 @@ async def test_nothing_of_a_saved_task_can_be_changed(member: str, tmp_path: Pat
     changed = {**whole, member: CHANGES[member]}
     missing = {name: value for name, value in whole.items() if name != member}
     async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
-        for passed in (changed, json.dumps(changed), missing):
-            if passed == whole:
+        for altered in (changed, json.dumps(changed), missing):
+            if altered == whole:
                 continue  # a member that no saved task has cannot be missing
             with pytest.raises(ConfigError, match="not a saved task") as caught:
-                session.resume_task(passed)
+                session.resume_task(altered)
             assert ID not in str(caught.value)
         assert (len(server.methods), log.read_text()) == (asked, before)
         assert (await session.resume_task(json.dumps(whole)).result()).text == "done"
@@ -587,8 +587,8 @@ async def test_a_task_is_resumed_under_the_same_authorization_only(then: str) ->
             text = (await session.start_tool("slow")).to_json()
         assert "of-ana" not in json.dumps(text)
         tokens = {"same": "of-ana", "other": "of-bo"}
-        passed = {"Authorization": f"Bearer {tokens[then]}"} if then in tokens else None
-        async with connect(HttpServer(url, headers=passed), approval=allow_all) as session:
+        headers = {"Authorization": f"Bearer {tokens[then]}"} if then in tokens else None
+        async with connect(HttpServer(url, headers=headers), approval=allow_all) as session:
             task, before = session.resume_task(text), len(app.names)
             if then == "same":
                 assert (await task.result()).text == "done"

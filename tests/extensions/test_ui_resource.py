@@ -83,12 +83,12 @@ async def test_the_view_of_a_tool_is_read_with_its_rights(views: Views) -> None:
 async def test_the_host_declares_that_it_renders(views: Views) -> None:
     async with showing(views):
         pass
-    reported = next(m for m in views.messages if m["method"] in ("initialize", "server/discover"))
+    request = next(m for m in views.messages if m["method"] in ("initialize", "server/discover"))
     if isinstance(views, HandshakeViews):
-        reported = next(m for m in views.messages if m["method"] == "initialize")
-        capabilities = reported["params"]["capabilities"]
+        request = next(m for m in views.messages if m["method"] == "initialize")
+        capabilities = request["params"]["capabilities"]
     else:
-        capabilities = reported["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]
+        capabilities = request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]
     declared = capabilities["extensions"]["io.modelcontextprotocol/ui"]
     assert declared == {"mimeTypes": ["text/html;profile=mcp-app"]}
 

@@ -63,9 +63,9 @@ async def call(server: Tasking, record: Path | None = None, **options: Any) -> A
         if name in options
     }
     options.setdefault("approval", allow_all)
-    passed: Any = MemoryServer(server)
-    passed = passed if record is None else Recording(passed, record)
-    async with connect(passed, **options) as session:
+    target: Any = MemoryServer(server)
+    target = target if record is None else Recording(target, record)
+    async with connect(target, **options) as session:
         return await session.call_tool("slow", **own)
 
 
@@ -261,9 +261,9 @@ async def test_a_completed_task_without_the_result_of_a_call_is_not_an_empty_suc
     assert ID not in str(caught.value)
 
 
-@pytest.mark.parametrize("expected", [0, 1, -5, "fast", True, 1e300])
-async def test_a_strange_interval_makes_no_busy_loop(expected: Any, clock: Clock) -> None:
-    server = Tasking(working(pollIntervalMs=expected), created={"pollIntervalMs": expected})
+@pytest.mark.parametrize("interval", [0, 1, -5, "fast", True, 1e300])
+async def test_a_strange_interval_makes_no_busy_loop(interval: Any, clock: Clock) -> None:
+    server = Tasking(working(pollIntervalMs=interval), created={"pollIntervalMs": interval})
     clock.stop()
     async with calling(server, timeout=60) as outcome:
         await sent(server, "tools/call")

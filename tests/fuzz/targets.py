@@ -149,9 +149,9 @@ def _as_the_standard_specifies(data: bytes) -> list[Event]:
     kind, lines = b"", list[bytes]()
     for text in data.split(b"\n")[:-1]:
         if not text:
-            reported = b"\n".join(lines)
-            if reported.strip(b"\n"):
-                found.append(Event((kind or b"message").decode("utf-8", "replace"), reported))
+            content = b"\n".join(lines)
+            if content.strip(b"\n"):
+                found.append(Event((kind or b"message").decode("utf-8", "replace"), content))
             kind, lines = b"", []
             continue
         name, _, value = text.partition(b":")

@@ -106,7 +106,7 @@ async def test_a_form_of_a_schema_generator_is_shown_and_answered(revision: str)
         return Accept({"size": "m", "tags": ["a", "b"]})
 
     params = {"mode": None, "message": "Who?", "requestedSchema": OPTIONAL}
-    reported = await asked(
+    responses = await asked(
         Asking(revision, ("elicitation/create", params)), Handlers(elicitation=respond)
     )
     assert seen == [
@@ -117,7 +117,7 @@ async def test_a_form_of_a_schema_generator_is_shown_and_answered(revision: str)
             ("tags", "texts", False),
         ]
     ]
-    assert reported["q0"]["content"] == {"size": "m", "tags": ["a", "b"], "nick": None}
+    assert responses["q0"]["content"] == {"size": "m", "tags": ["a", "b"], "nick": None}
 
 
 @EACH_ERA
@@ -130,10 +130,10 @@ async def test_sampling_in_the_words_of_servers_is_a_plain_request(revision: str
 
     message = {"role": "user", "content": {"type": "text", "text": "Hi"}}
     odd = {"messages": [message], "maxTokens": 10.0, "tools": [], "toolChoice": {"mode": "auto"}}
-    reported = await asked(
+    responses = await asked(
         Asking(revision, ("sampling/createMessage", odd)), Handlers(sampling=respond)
     )
-    assert reported["q0"]["model"] == "m"
+    assert responses["q0"]["model"] == "m"
     assert [(one.max_tokens, type(one.max_tokens), one.tools) for one in seen] == [(10, int, ())]
 
 
@@ -279,13 +279,13 @@ async def test_fill_false_leaves_out_defaults() -> None:
     properties = {"a": {"type": "integer", "default": 1}}
     schema = {"type": "object", "properties": properties}
     question = ("elicitation/create", {"message": "?", "requestedSchema": schema})
-    for passed, sent in (
+    for returned, sent in (
         (Accept(), {"a": 1}),
         (Accept(fill=False), {}),
         (Accept({"a": 2}), {"a": 2}),
     ):
         server = Asking(LATEST, question)
-        answers = await asked(server, Handlers(elicitation=functools.partial(always, passed)))
+        answers = await asked(server, Handlers(elicitation=functools.partial(always, returned)))
         assert answers["q0"] == {"action": "accept", "content": sent}
 
 
@@ -539,7 +539,7 @@ async def test_a_conversation_with_unmatched_tool_results_is_refused(
         SamplingResult({"type": "text", "text": {1, 2}}, "m"),
     ],
 )
-async def test_an_invalid_sampling_answer_is_not_sent(response: Any) -> None:
+async def test_an_invalid_sampling_response_is_not_sent(response: Any) -> None:
     server = Asking(NEWEST_HANDSHAKE, SAMPLE)
     assert (await asked(server, Handlers(sampling=lambda _: response)))["q0"]["code"] == -32603
 
@@ -680,14 +680,14 @@ async def test_the_time_a_handler_takes_between_rounds_is_not_counted_for_the_ca
 
 @pytest.mark.both_backends
 async def test_a_withdrawn_request_cancels_its_handler_and_is_not_answered() -> None:
-    displayed, gone = anyio.Event(), anyio.Event()
+    displayed, ended = anyio.Event(), anyio.Event()
 
     async def handler(request: ElicitRequest) -> Accept:
         try:
             displayed.set()
             await anyio.sleep_forever()
         finally:
-            gone.set()
+            ended.set()
         return Accept({"name": "late"})
 
     server = Asking(NEWEST_HANDSHAKE)
@@ -697,28 +697,28 @@ async def test_a_withdrawn_request_cancels_its_handler_and_is_not_answered() -> 
         await displayed.wait()
         server.notify("notifications/cancelled", requestId="another")
         server.notify("notifications/cancelled", requestId="q", reason="never mind")
-        await gone.wait()
+        await ended.wait()
         await session.list_tools(refresh=True)
     assert server.answers == {}
 
 
 @pytest.mark.both_backends
 async def test_closing_the_session_cancels_its_handlers() -> None:
-    displayed, gone = anyio.Event(), anyio.Event()
+    displayed, ended = anyio.Event(), anyio.Event()
 
     async def handler(request: ElicitRequest) -> None:
         try:
             displayed.set()
             await anyio.sleep_forever()
         finally:
-            gone.set()
+            ended.set()
 
     server = Asking(NEWEST_HANDSHAKE)
     async with connect(MemoryServer(server), handlers=Handlers(elicitation=handler)) as session:
         await session.list_tools()
         server.put("q", FORM)
         await displayed.wait()
-    assert gone.is_set()
+    assert ended.is_set()
 
 
 @pytest.mark.both_backends
@@ -826,14 +826,14 @@ async def test_every_handler_may_be_sync_or_async_and_answer_typed_or_as_on_the_
 
 @pytest.mark.both_backends
 async def test_handlers_are_cancelled_when_their_server_has_gone() -> None:
-    displayed, gone = anyio.Event(), anyio.Event()
+    displayed, ended = anyio.Event(), anyio.Event()
 
     async def handler(request: ElicitRequest) -> None:
         try:
             displayed.set()
             await anyio.sleep_forever()
         finally:
-            gone.set()
+            ended.set()
 
     server = Asking(NEWEST_HANDSHAKE)
     transport = MemoryServer(server)
@@ -842,7 +842,7 @@ async def test_handlers_are_cancelled_when_their_server_has_gone() -> None:
         server.put("q", FORM)
         await displayed.wait()
         transport.end()
-        await gone.wait()
+        await ended.wait()
 
 
 # ------------------------------------------------------------------ URLs to visit first
@@ -864,7 +864,7 @@ class Wanting(Asking):
 
 @pytest.mark.both_backends
 @pytest.mark.parametrize(("response", "retryable"), [(Accept(), True), (Decline(), False)])
-async def test_required_urls_are_given_to_the_handler_and_then_raised(
+async def test_required_urls_are_passed_to_the_handler_and_then_raised(
     response: Any, retryable: bool
 ) -> None:
     seen: list[ElicitRequest] = []
@@ -976,7 +976,7 @@ async def test_a_log_line_after_closing_starts_no_task() -> None:
 @pytest.mark.both_backends
 async def test_a_coroutine_returned_after_cancellation_is_closed() -> None:
     let_go, running = threading.Event(), threading.Event()
-    passed: list[Any] = []
+    coroutines: list[Any] = []
 
     async def late() -> None:
         raise AssertionError("no one waits for this any more")
@@ -984,8 +984,8 @@ async def test_a_coroutine_returned_after_cancellation_is_closed() -> None:
     def handler() -> Any:
         running.set()
         let_go.wait(30)
-        passed.append(late())
-        return passed[0]
+        coroutines.append(late())
+        return coroutines[0]
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(invoke_callback, handler)
@@ -993,7 +993,7 @@ async def test_a_coroutine_returned_after_cancellation_is_closed() -> None:
             await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
     let_go.set()
-    while not passed or inspect.getcoroutinestate(passed[0]) != inspect.CORO_CLOSED:
+    while not coroutines or inspect.getcoroutinestate(coroutines[0]) != inspect.CORO_CLOSED:
         await anyio.lowlevel.checkpoint()
 
 
@@ -1024,14 +1024,14 @@ async def test_queued_calls_are_made_before_the_end_as_far_as_there_is_time(
 
 @pytest.mark.both_backends
 async def test_a_new_connection_cancels_the_handlers_called_for_the_old_one() -> None:
-    displayed, gone = anyio.Event(), anyio.Event()
+    displayed, ended = anyio.Event(), anyio.Event()
 
     async def handler(request: ElicitRequest) -> None:
         try:
             displayed.set()
             await anyio.sleep_forever()
         finally:
-            gone.set()
+            ended.set()
 
     server = Asking(NEWEST_HANDSHAKE)
     transport = MemoryServer(server)
@@ -1041,7 +1041,7 @@ async def test_a_new_connection_cancels_the_handlers_called_for_the_old_one() ->
         await displayed.wait()
         transport.end()
         await session.list_tools(refresh=True)
-        await gone.wait()
+        await ended.wait()
         assert session.generation == 2
 
 

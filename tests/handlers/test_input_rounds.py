@@ -257,14 +257,14 @@ async def test_decline_is_sent_like_any_response() -> None:
 
 @pytest.mark.both_backends
 async def test_cancelling_a_call_cancels_its_handler() -> None:
-    displayed, gone = anyio.Event(), anyio.Event()
+    displayed, ended = anyio.Event(), anyio.Event()
 
     async def handler(request: ElicitRequest) -> None:
         displayed.set()
         try:
             await anyio.sleep_forever()
         finally:
-            gone.set()
+            ended.set()
 
     server = Asking(LATEST, FORM)
     handlers = Handlers(elicitation=handler)
@@ -273,7 +273,7 @@ async def test_cancelling_a_call_cancels_its_handler() -> None:
             tasks.start_soon(session.call_tool, "ask")
             await displayed.wait()
             tasks.cancel_scope.cancel()
-        assert gone.is_set()
+        assert ended.is_set()
         assert (await session.call_tool("plain")).text == "plain"
 
 

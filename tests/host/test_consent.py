@@ -225,7 +225,7 @@ async def test_a_servers_no_costs_only_its_own_tools(project: Project) -> None:
     assert project.starts == 1
 
 
-async def test_a_users_own_file_needs_no_confirm_and_asks_one_that_is_given(
+async def test_a_users_own_file_needs_no_confirm_and_asks_one_that_is_passed(
     project: Project,
 ) -> None:
     async with project.host(scope="user") as host:

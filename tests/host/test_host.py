@@ -51,8 +51,8 @@ QUICK = Timeouts(connect=5, idle=5, total=5, close=0.2)
 def host_of(servers: dict[str, Any], **options: Any) -> Host:
     options.setdefault("approval", allow_all)
     options.setdefault("timeouts", QUICK)
-    passed = {n: s.server if isinstance(s, Toolbox) else s for n, s in servers.items()}
-    return Host(passed, **options)
+    sources = {n: s.server if isinstance(s, Toolbox) else s for n, s in servers.items()}
+    return Host(sources, **options)
 
 
 class TestTools:
@@ -64,7 +64,7 @@ class TestTools:
             assert [(tool.server, tool.name) for tool in tools][2] == ("two", "search")
             assert tools.findings == () and tools.rejected == ()
 
-    async def test_a_call_goes_to_the_server_whose_tool_it_is(self) -> None:
+    async def test_a_call_is_sent_to_the_server_whose_tool_it_is(self) -> None:
         one, two = Toolbox("search"), Toolbox("search")
         async with host_of({"one": one, "two": two}) as host:
             result = await host.call_tool("two__search", {"q": 1}, timeout=5)
@@ -125,7 +125,7 @@ class TestTools:
             assert names(tools) == ["first", "third"]
             assert [one.name for one in tools.rejected] == ["b", "d"]
 
-    async def test_bare_names_are_given_in_the_order_of_the_servers(self) -> None:
+    async def test_bare_names_are_assigned_in_the_order_of_the_servers(self) -> None:
         one, two = Toolbox("search"), Toolbox("search")
         slow = one.slow = anyio.Event()
         async with anyio.create_task_group() as tasks:
@@ -814,11 +814,11 @@ class TestEverythingElse:
         self, tmp_path: Path
     ) -> None:
         box = Toolbox("search")
-        reading, go_on = threading.Event(), threading.Event()
+        is_being_read, go_on = threading.Event(), threading.Event()
 
         class SlowPins(Pins):
             def _read(self) -> Any:
-                reading.set()
+                is_being_read.set()
                 assert go_on.wait(10)
                 return super()._read()
 
@@ -826,7 +826,7 @@ class TestEverythingElse:
         async with anyio.create_task_group() as tasks:
 
             async def close() -> None:
-                await anyio.to_thread.run_sync(reading.wait, 10)
+                await anyio.to_thread.run_sync(is_being_read.wait, 10)
                 await host.aclose()
                 go_on.set()
 

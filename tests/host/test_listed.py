@@ -44,8 +44,8 @@ def lazy(box: Toolbox, **options: Any) -> ServerConfig:
 
 def host_of(servers: dict[str, Any], **options: Any) -> Host:
     options = {"approval": allow_all, "timeouts": QUICK, **options}
-    passed = {n: s.server if isinstance(s, Toolbox) else s for n, s in servers.items()}
-    return Host(passed, **options)
+    sources = {n: s.server if isinstance(s, Toolbox) else s for n, s in servers.items()}
+    return Host(sources, **options)
 
 
 class Person:

@@ -172,10 +172,10 @@ def test_a_function_may_name_the_tools() -> None:
     assert names.of("a", "b") == "a/b"
 
 
-@pytest.mark.parametrize("response", [None, "", " ", 3, "a\u202eb", "x" * 300])
-def test_a_function_that_gives_no_name_is_reported_with_what_is_wrong(response: Any) -> None:
+@pytest.mark.parametrize("returned", [None, "", " ", 3, "a\u202eb", "x" * 300])
+def test_a_function_that_gives_no_name_is_reported_with_what_is_wrong(returned: Any) -> None:
     with pytest.raises(ValueError, match="naming function returned"):
-        Names(lambda server, tool: response).of("a", "b")
+        Names(lambda server, tool: returned).of("a", "b")
 
 
 def test_a_function_that_repeats_itself_costs_the_second_tool() -> None:
@@ -253,7 +253,7 @@ def test_the_name_with_the_host_of_a_server(authority: str | None, tool: str, na
 
 
 @pytest.mark.parametrize(
-    ("passed", "expected"),
+    ("returned", "expected"),
     [
         ("n" * 256, None),
         ("n" * 257, "at most 256 visible characters"),
@@ -263,10 +263,10 @@ def test_the_name_with_the_host_of_a_server(authority: str | None, tool: str, na
         (5, "returned 5, not a name"),
     ],
 )
-def test_the_name_of_a_function_is_checked(passed: Any, expected: str | None) -> None:
-    names = Names(lambda server, tool: passed)
+def test_the_name_of_a_function_is_checked(returned: Any, expected: str | None) -> None:
+    names = Names(lambda server, tool: returned)
     if expected is None:
-        assert names.of("s", "t") == passed
+        assert names.of("s", "t") == returned
     else:
         with pytest.raises(ValueError, match=expected):
             names.of("s", "t")

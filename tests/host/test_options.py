@@ -69,6 +69,6 @@ def test_the_reason_names_the_option() -> None:
     assert "include=['a', 'b']" in (ToolFilter(["a", "b"]).why_left_out("delete") or "")
 
 
-def test_options_are_given_by_name() -> None:
+def test_options_are_passed_by_name() -> None:
     with pytest.raises(TypeError):
         ServerConfig("https://example.com/mcp", True)  # type: ignore[call-arg]

@@ -318,10 +318,10 @@ async def test_a_host_that_is_closed_meanwhile_starts_nothing(
     file: File, changes: dict[str, Any]
 ) -> None:
     async with file.entered() as host:
-        read, reading, closed = host._source.read, threading.Event(), threading.Event()  # type: ignore[union-attr]
+        read, is_being_read, closed = host._source.read, threading.Event(), threading.Event()  # type: ignore[union-attr]
 
         def slow() -> Any:
-            reading.set()
+            is_being_read.set()
             assert closed.wait(20)
             return read()
 
@@ -334,7 +334,7 @@ async def test_a_host_that_is_closed_meanwhile_starts_nothing(
 
         async with anyio.create_task_group() as group:
             group.start_soon(reload)
-            await anyio.to_thread.run_sync(reading.wait)
+            await anyio.to_thread.run_sync(is_being_read.wait)
             await host.aclose()
             closed.set()
         assert file.asked == []

@@ -325,8 +325,8 @@ async def test_a_session_id_that_would_break_a_header_is_not_sent_back() -> None
 
     async def handler(request: Request, reply: Reply) -> None:
         if request.rpc_method == "initialize":
-            reported = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
-            await reply.json(answer(request, reported), headers={"Mcp-Session-Id": "a b\x7f"})
+            result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
+            await reply.json(answer(request, result), headers={"Mcp-Session-Id": "a b\x7f"})
         elif request.rpc_method == "server/discover":
             await app(request, reply)
         else:

@@ -104,10 +104,10 @@ async def test_a_whole_command_line_is_refused_without_what_may_be_secret(
         await connect(server, approval=allow_all)
     assert f"cannot run the command {displayed}" in str(caught.value)
     assert f"StdioServer('no-such-program', {advice})" in str(caught.value)
-    with pytest.raises(ConfigError, match="give its words apart") as reported:
+    with pytest.raises(ConfigError, match="give its words apart") as refused:
         connect(command)
-    assert f"StdioServer('no-such-program', {advice})" in str(reported.value)
-    assert "sk-1" not in repr((server, caught.value, caught.value.server, reported.value))
+    assert f"StdioServer('no-such-program', {advice})" in str(refused.value)
+    assert "sk-1" not in repr((server, caught.value, caught.value.server, refused.value))
 
 
 async def test_what_is_set_before_the_command_is_not_shown() -> None:
@@ -118,9 +118,9 @@ async def test_what_is_set_before_the_command_is_not_shown() -> None:
         await connect(server, approval=allow_all)
     with pytest.raises(
         ConfigError, match=r"StdioServer\('KEY=\.\.\.', \['npx', 'b'\]\)"
-    ) as reported:
+    ) as refused:
         connect("KEY=sk-1 npx b")
-    assert "sk-1" not in repr((server, caught.value, caught.value.server, reported.value))
+    assert "sk-1" not in repr((server, caught.value, caught.value.server, refused.value))
 
 
 async def test_a_command_that_does_not_exist_states_what_to_do() -> None:
@@ -305,8 +305,8 @@ async def test_what_a_server_leaves_behind_is_asked_to_end_before_it_is_killed(
 ) -> None:
     noted = tmp_path / "noted"
     async with _session() as session:
-        caught = (await session.call_tool("spawn-noting", {"folder": str(noted)})).text
-        left = process_here(int(caught))
+        pid = (await session.call_tool("spawn-noting", {"folder": str(noted)})).text
+        left = process_here(int(pid))
         clock.stop()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.aclose)
@@ -468,8 +468,8 @@ async def _withdrawn(session: Session, arguments: Any, token: CancelToken) -> No
 
 
 async def _cancelled(session: Session) -> list[Any]:
-    caught = json.loads((await session.call_tool("seen")).text)
-    return [n["params"]["requestId"] for n in caught if n["method"] == "notifications/cancelled"]
+    seen = json.loads((await session.call_tool("seen")).text)
+    return [n["params"]["requestId"] for n in seen if n["method"] == "notifications/cancelled"]
 
 
 async def test_a_late_response_is_dropped_after_the_server_was_notified() -> None:

@@ -310,10 +310,10 @@ def test_any_request_is_parsed_or_refused(method: Any, params: Any, full: bool) 
     try:
         asked = parse_request(method, params, "desk", DECLARED, full)
     except RequestRefused as error:
-        reported, code = str(error), error.code
+        text, code = str(error), error.code
     else:
-        reported, code = asked.server, -32602
-    assert reported.isprintable()
+        text, code = asked.server, -32602
+    assert text.isprintable()
     assert code in (-32601, -32602)
 
 

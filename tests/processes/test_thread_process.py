@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the size of pip
 
 
 async def test_a_line_behind_one_that_broke_the_pipe_was_never_written() -> None:
-    reading, writing = os.pipe()
+    reader, writing = os.pipe()
     later = list[Callable[[], Any]]()  # the event loop has not run them yet
     writer = _Writer(os.fdopen(writing, "wb", 0), later.append, lambda: None)
     first = writer.put(b"x" * 300_000)
@@ -26,9 +26,9 @@ async def test_a_line_behind_one_that_broke_the_pipe_was_never_written() -> None
     with anyio.fail_after(60):
         while not first.begun:
             await anyio.sleep(0.001)
-    os.read(reading, 1)  # so some of it has been written
+    os.read(reader, 1)  # so some of it has been written
     second = writer.put(b"y")
-    os.close(reading)
+    os.close(reader)
     thread.join(60)
     assert not thread.is_alive()
     assert (writer.withdraw(first), writer.withdraw(second)) == (False, True)

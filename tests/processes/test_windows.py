@@ -108,7 +108,7 @@ def test_a_word_that_cmd_might_take_for_a_command_is_refused(file: str, word: st
 
 
 @pytest.mark.parametrize("space", ["\u3000", "\u00a0", "\u200d"])
-def test_a_batch_file_may_be_given_any_space_and_is_found_in_a_directory_named_so(
+def test_a_batch_file_may_take_any_space_and_is_found_in_a_directory_named_so(
     space: str,
 ) -> None:
     line = command_line_on_windows([rf"C:\a{space}b\x.cmd", f"c{space}d"])
@@ -230,7 +230,7 @@ def test_a_process_that_cannot_be_put_into_a_job_never_runs() -> None:
     assert ("resume", 71) not in system.received
 
 
-def test_a_batch_file_that_cannot_be_given_an_argument_leaves_no_job() -> None:
+def test_a_batch_file_that_cannot_take_an_argument_leaves_no_job() -> None:
     system = System()
     job = WindowsJob(system, lambda line, **options: Popen(system, line, options))
     with pytest.raises(ValueError, match="percent sign"):

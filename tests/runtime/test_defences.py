@@ -96,6 +96,6 @@ def test_a_stdio_server_is_called_unconfined_only_without_a_sandbox() -> None:
 
 @pytest.mark.slow
 def test_the_test_of_each_limit_exists() -> None:
-    named = [displayed.split("::") for displayed in TESTED_BY.values()]
+    named = [place.split("::") for place in TESTED_BY.values()]
     missing = [f"{path}::{name}" for path, name in named if name not in _tests_of(path)]
     assert not missing, missing

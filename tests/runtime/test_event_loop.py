@@ -38,7 +38,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_lock_is_given_in_the_order_in_which_tasks_ask() -> None:
+async def test_a_lock_is_granted_in_the_order_in_which_tasks_ask() -> None:
     lock, order = LoopLock(), list[int]()
 
     async def take(number: int) -> None:
@@ -75,8 +75,10 @@ async def test_a_task_that_is_cancelled_while_it_waits_for_a_lock_does_not_keep_
             await taken.wait()
 
 
-@pytest.mark.parametrize("given_first", [True, False])
-async def test_a_lock_given_to_a_task_that_is_cancelled_goes_to_the_next(given_first: bool) -> None:
+@pytest.mark.parametrize("granted_first", [True, False])
+async def test_a_lock_granted_to_a_task_that_is_cancelled_passes_to_the_next(
+    granted_first: bool,
+) -> None:
     lock, taken = LoopLock(), list[str]()
 
     async def take(name: str) -> None:
@@ -91,7 +93,7 @@ async def test_a_lock_given_to_a_task_that_is_cancelled_goes_to_the_next(given_f
                 await anyio.wait_all_tasks_blocked()
                 tasks.start_soon(take, "next")
                 await anyio.wait_all_tasks_blocked()
-                if given_first:
+                if granted_first:
                     await lock.__aexit__()
                     cancelled.cancel_scope.cancel()
                 else:

@@ -32,19 +32,19 @@ def test_the_beginning_of_a_secret_that_was_cut_off_is_hidden_too() -> None:
 
 def test_masking_costs_time_linear_in_the_text_whatever_it_repeats() -> None:
     def masking(count: int) -> Callable[[], Any]:
-        passed = f"{TOKEN[:12]}!" * count
-        return lambda: mask_json(passed, [TOKEN])
+        text = f"{TOKEN[:12]}!" * count
+        return lambda: mask_json(text, [TOKEN])
 
     assert grows_linearly(masking, 1_000, 64)
 
 
 @pytest.mark.slow
 def test_many_strings_are_masked_in_little_more_time_than_one_as_long() -> None:
-    def seconds(passed: Any) -> float:
+    def seconds(value: Any) -> float:
         best = 1e9
         for _ in range(3):
             started = time.process_time()
-            mask_json(passed, [TOKEN, *(f"{n}{TOKEN}" for n in range(9))])
+            mask_json(value, [TOKEN, *(f"{n}{TOKEN}" for n in range(9))])
             best = min(best, time.process_time() - started)
         return best
 

@@ -157,11 +157,11 @@ def _import_all(plan: Plan) -> None:
 
 def _keep_database(directory: Path, seconds: float) -> None:
     """Run the database in this process, kill it every so many seconds, and start it again."""
-    parent, goes_on = os.getppid(), True
+    parent, is_running = os.getppid(), True
 
     def end(*_: object) -> None:
-        nonlocal goes_on
-        goes_on = False
+        nonlocal is_running
+        is_running = False
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -172,7 +172,7 @@ def _keep_database(directory: Path, seconds: float) -> None:
         made.write_text(server.new_database())
         made.rename(directory / "database")
         next_kill = time.monotonic() + seconds
-        while goes_on and os.getppid() == parent:
+        while is_running and os.getppid() == parent:
             time.sleep(0.02)
             if time.monotonic() >= next_kill and not (directory / "judging").exists():
                 server.kill()

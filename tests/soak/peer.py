@@ -22,8 +22,8 @@ HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 Send = Callable[[dict[str, Any]], None]
 
 
-def text(reported: str, *, is_error: bool = False) -> dict[str, Any]:
-    content = [{"type": "text", "text": reported}]
+def text(words: str, *, is_error: bool = False) -> dict[str, Any]:
+    content = [{"type": "text", "text": words}]
     return {"content": content, "isError": is_error, "resultType": "complete"}
 
 
@@ -152,8 +152,8 @@ def over_stdio(peer: Peer) -> None:
                 out.flush()
                 time.sleep(0.002)
 
-    def send(put: Callable[[bytes], None], reported: dict[str, Any]) -> None:
-        put(json.dumps(reported).encode() + b"\n")
+    def send(put: Callable[[bytes], None], message: dict[str, Any]) -> None:
+        put(json.dumps(message).encode() + b"\n")
 
     for line in sys.stdin.buffer:
         message = json.loads(line)
@@ -189,9 +189,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         done, lines = threading.Event(), bytearray()
 
-        def send(reported: dict[str, Any]) -> None:
-            lines.extend(b"event: message\ndata: " + json.dumps(reported).encode() + b"\n\n")
-            if reported.get("id") == message["id"]:
+        def send(sent: dict[str, Any]) -> None:
+            lines.extend(b"event: message\ndata: " + json.dumps(sent).encode() + b"\n\n")
+            if sent.get("id") == message["id"]:
                 done.set()
 
         def raw(data: bytes) -> None:

@@ -90,14 +90,14 @@ class StateContract:
         assert set(state.list(self.kind)) == set(ODD_KEYS) - {key}
 
     @pytest.mark.parametrize("number", range(len(OBJECTS)))
-    def test_an_object_comes_back_as_it_was_given(self, number: int, address: str) -> None:
-        passed = OBJECTS[number]
-        assert self.open(address).change(self.kind, "a", lambda found: passed) == passed
+    def test_an_object_is_returned_as_it_was_stored(self, number: int, address: str) -> None:
+        value = OBJECTS[number]
+        assert self.open(address).change(self.kind, "a", lambda found: value) == value
         state = self.open(address)
-        assert state.get(self.kind, "a") == passed
-        assert state.list(self.kind) == {"a": passed}
+        assert state.get(self.kind, "a") == value
+        assert state.list(self.kind) == {"a": value}
         assert json.dumps(state.get(self.kind, "a"), sort_keys=True) == json.dumps(
-            passed, sort_keys=True
+            value, sort_keys=True
         )
 
     def test_a_change_gets_what_is_there_and_puts_what_it_returns(self, state: Storage) -> None:
@@ -139,9 +139,9 @@ class StateContract:
         assert state.get(self.kind, "a") == {"n": 1}
 
     def test_what_a_caller_does_to_an_object_it_got_changes_nothing(self, state: Storage) -> None:
-        passed = {"list": [1]}
-        returned = state.change(self.kind, "a", lambda found: passed)
-        passed["list"].append(2)
+        value = {"list": [1]}
+        returned = state.change(self.kind, "a", lambda found: value)
+        value["list"].append(2)
         got, listed = state.get(self.kind, "a"), state.list(self.kind)["a"]
         for each in (returned, got, listed):
             assert each == {"list": [1]}

@@ -419,14 +419,14 @@ def test_who_settles_late_takes_nothing_from_another_caller() -> None:
 
 
 @pytest.mark.parametrize(
-    "passed", [{}, [], 5, "text", {"content": 5}, {"content": {1, 2}}], ids=str
+    "result", [{}, [], 5, "text", {"content": 5}, {"content": {1, 2}}], ids=str
 )
-def test_what_is_not_a_result_settles_nothing(passed: Any) -> None:
+def test_what_is_not_a_result_settles_nothing(result: Any) -> None:
     calls = MemoryState().calls
     with pytest.raises(ConfigError, match=r"settle\(\): not a valid tool result"):
-        calls.settle("k", passed)
+        calls.settle("k", result)
     with pytest.raises(ConfigError, match=r"settle\(5\): give the key of a call, a str"):
-        calls.settle(5, passed)  # type: ignore[arg-type]
+        calls.settle(5, result)  # type: ignore[arg-type]
 
 
 def test_a_result_of_32_megabytes_is_the_largest_that_settles() -> None:

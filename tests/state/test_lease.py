@@ -85,10 +85,10 @@ def test_who_is_gone(state: Shared, lease: Lease, clock: Clock) -> None:
     assert not lease.has_expired(*claim(lease.id, mark="mine"))
     assert lease.has_expired(*claim(lease.id, mark="other"))
     assert lease.has_expired(*claim("unknown"))
-    for seconds, gone in ((45.0, False), (45.1, True)):
+    for seconds, expired in ((45.0, False), (45.1, True)):
         state.change("callers", "other", lambda found, s=seconds: {"at": state.at - s})
-        assert lease.has_expired(*claim("other")) is gone
-        assert lease.has_expired(*claim("other", OWN)) is gone
+        assert lease.has_expired(*claim("other")) is expired
+        assert lease.has_expired(*claim("other", OWN)) is expired
         assert lease.has_expired(*claim("other", ENDED))
     state.change("callers", "other", lambda found: {"at": state.at})
     state.waits = False

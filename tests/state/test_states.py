@@ -107,7 +107,7 @@ def test_a_directory_and_its_files_are_for_their_owner_alone_whatever_the_umask(
     assert (directory / "things.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_reading_makes_nothing(tmp_path: Path) -> None:
+def test_a_read_creates_nothing(tmp_path: Path) -> None:
     state = FileState(tmp_path / "none")
     assert state.get(KIND, "a") is None
     assert state.list(KIND) == {}

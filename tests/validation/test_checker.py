@@ -394,7 +394,7 @@ def test_a_keyword_that_is_left_to_jsonschema_leaves_it_only_what_it_is_applied_
         assert compile_fast_path(schema) is None
 
 
-def test_what_an_ordinary_object_costs_does_not_grow_with_what_it_is_given() -> None:
+def test_what_an_ordinary_object_costs_does_not_grow_with_its_arguments() -> None:
     fast_path = compile_fast_path({"properties": {"a": {"type": "string"}}, "required": ["a"]})
     assert fast_path is not None
     assert fast_path.accepts({"a": "x", **dict.fromkeys(map(str, range(200_000)), 1)})
@@ -637,7 +637,7 @@ def test_a_worker_left_alone_with_a_runaway_is_ended_by_the_kernel() -> None:
         assert process.wait(60) == -signal.SIGALRM
 
 
-def test_a_worker_whose_parent_is_gone_goes_too() -> None:
+def test_a_worker_whose_parent_has_ended_ends_too() -> None:
     with child() as process:
         assert process.stdin is not None
         process.stdin.close()

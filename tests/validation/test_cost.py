@@ -127,7 +127,7 @@ def test_what_is_cheap_is_judged_in_place(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DEAR)
-def test_a_costly_or_unknown_check_goes_to_the_worker(name: str) -> None:
+def test_a_costly_or_unknown_check_is_sent_to_the_worker(name: str) -> None:
     assert not fits(*DEAR[name])
 
 

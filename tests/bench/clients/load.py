@@ -66,9 +66,9 @@ async def official(target):
 async def sessions(connect, target):
     async with AsyncExitStack() as stack:
         opened = [await stack.enter_async_context(connect(target)) for _ in range(SESSIONS)]
-        reported = [await call("echo", {"text": "x"}) for call, _ in opened]
+        echoed = [await call("echo", {"text": "x"}) for call, _ in opened]
         gc.collect()
-        return {"answered": reported.count("x"), "kib_each": (_now() - BEFORE) / SESSIONS}
+        return {"answered": echoed.count("x"), "kib_each": (_now() - BEFORE) / SESSIONS}
 
 
 async def in_flight(connect, target):
