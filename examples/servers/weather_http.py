@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from weather import answer  # type: ignore[import-not-found]
+from weather import respond  # type: ignore[import-not-found]
 
 
 class Weather(BaseHTTPRequestHandler):
@@ -14,7 +14,7 @@ class Weather(BaseHTTPRequestHandler):
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.headers["Authorization"] != "Bearer token-1":
             return self.reply(401, {})
-        result = {"resultType": "complete", **answer(message["method"], message["params"])}
+        result = {"resultType": "complete", **respond(message["method"], message["params"])}
         return self.reply(200, {"jsonrpc": "2.0", "id": message["id"], "result": result})
 
     def reply(self, status: int, value: object) -> None:
