@@ -77,6 +77,12 @@ _MAX_TAG_CHARS = 4_000
 _TIMEOUTS = Timeouts()
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
+"""A function called with ``progress``, ``total`` and ``message`` of each notification.
+
+An async function may be slow: notifications wait, the oldest are dropped beyond ``Limits.notices``,
+and the call waits for it at most one second at the end. A plain function is called in the event
+loop and must not block.
+"""
 
 
 @frozen_dataclass
