@@ -234,7 +234,7 @@ class KeyedCall(JournalRow, KeyObserver):
         super().__init__(calls, key)
         self._caller = caller
         self._call = call
-        self.follows = True
+        self.follows: bool = True
         self._sent = self._ended = False
         context = call.spec.context
         if self._waits and not is_storable(context):

@@ -191,13 +191,13 @@ class Calls(RuleBasedStateMachine):
 
     # ------------------------------------------------------------ what a server does
 
-    @rule(name=NAMES, tells=st.booleans())
+    @rule(name=NAMES, announces=st.booleans())
     def define(self, name: str, announces: bool) -> None:
         self.server.define(name)
         if announces:
             self.portal.call(self.server.announce)
 
-    @rule(name=NAMES, tells=st.booleans())
+    @rule(name=NAMES, announces=st.booleans())
     def withdraw(self, name: str, announces: bool) -> None:
         if len(self.server.versions) > 1:
             self.server.versions.pop(name, None)
@@ -238,12 +238,12 @@ class Calls(RuleBasedStateMachine):
             Pins(self.directory / "mcp.lock").accept("modelled", tools)
         self.pinned = dict(self.server.versions)
 
-    @rule(name=NAMES, value=VALUES, context=CONTEXTS, answer=ANSWERS)
+    @rule(name=NAMES, value=VALUES, context=CONTEXTS, response=ANSWERS)
     def call(self, name: str, value: int, context: Any, response: str) -> None:
         self._make(name, value, context, response)
 
     @precondition(lambda self: self.remembered)
-    @rule(which=st.integers(0, 9), value=VALUES, answer=ANSWERS, redefined=st.booleans())
+    @rule(which=st.integers(0, 9), value=VALUES, response=ANSWERS, redefined=st.booleans())
     def call_again(self, which: int, value: int, response: str, redefined: bool) -> None:
         """A remembered tool, which may have been defined again: drawn freely, this is too rare."""
         known = sorted(self.remembered, key=str)

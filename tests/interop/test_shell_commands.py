@@ -38,7 +38,7 @@ def words_of(server: StdioServer) -> str:
 def output_of(
     *words: str, code: int = 0, reply: str = "", question: str = r"Run it\? ", **env: Any
 ) -> str:
-    """What a command shows at a terminal; ``answer`` is the person's to its question."""
+    """What a command shows at a terminal; ``reply`` is the person's to its question."""
     child = at_terminal(*words, columns=200, **env)
     if reply:
         child.expect(question)
@@ -163,7 +163,7 @@ def test_servers_of_a_config_file_go_by_their_names(tmp_path: Path) -> None:
     named = ["--config", str(config)]
     assert "asks first" in output_of("servers", *named, home=tmp_path)
     words = ["tools", "clock", *named]
-    asked: dict[str, Any] = {"answer": "a", "question": r"Start it\? "}
+    asked: dict[str, Any] = {"reply": "a", "question": r"Start it\? "}
     assert "get_current_time(" in output_of(*words, home=tmp_path, **asked)
     assert "may start" in output_of("servers", *named, home=tmp_path)
     call = ["call", "clock", "get_current_time", "timezone=UTC", "--allow", "clock__*", *named]
