@@ -19,11 +19,12 @@ import re
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..errors import InvalidArguments
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 from .json_paths import Role, walk
 
@@ -192,7 +193,7 @@ _SPACE = re.compile(r"[ \t]+")
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Challenge:
     """One authentication scheme that a server offers, with its parameters."""
 

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _PROCESS_KEY = os.urandom(32)
-_IN_MARKUP = re.compile(r"[<>&@*`~\[\]|#]|\\(?![0-9A-Za-z])|:(?=//)|(?<![^\W_])_|_(?![^\W_])")
+_IN_MARKUP = r"[<>&@*`~\[\]|#]|\\(?![0-9A-Za-z])|:(?=//)|(?<![^\W_])_|_(?![^\W_])"
 """Signs of markup: of a link with words of its own, of a mention, of hidden or struck-out text."""
 _TO_FULL_WIDTH = 0xFEE0
 """The distance from an ASCII character to the wide one that looks like it."""
@@ -73,8 +73,8 @@ _PICTURES = (
 _JOINS = re.compile("[\ufe0e\ufe0f\u200d]")
 """The characters that choose the look of an emoji, or join several into one."""
 _ONE = f"[{_PICTURES}][\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]?"
-_EMOJI = re.compile(f"{_ONE}(?:\u200d{_ONE})*|[#*0-9]\ufe0f?\u20e3")
-"""An emoji, or several that are joined, or a keycap."""
+_EMOJI = f"{_ONE}(?:\u200d{_ONE})*|[#*0-9]\ufe0f?\u20e3"
+"""An emoji, or several that are joined, or a keycap. It is compiled when first used."""
 
 
 def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
@@ -117,7 +117,7 @@ def without_markup(text: object, limit: int = 2_000) -> str:
     safe = safe_text(one_line(text[:limit]), limit)
     if len(text) > limit:
         safe += f"… ({len(text) - limit} more characters)"
-    return _IN_MARKUP.sub(lambda sign: chr(ord(sign[0]) + _TO_FULL_WIDTH), safe)
+    return re.sub(_IN_MARKUP, lambda sign: chr(ord(sign[0]) + _TO_FULL_WIDTH), safe)
 
 
 class _ErrorsOnOneLine(logging.Filter):
@@ -162,7 +162,7 @@ def with_plain_emoji(text: str) -> str:
     """Return ``text`` with an x for each invisible character of an emoji, which has its place."""
     if not _JOINS.search(text):
         return text
-    return _EMOJI.sub(lambda emoji: _JOINS.sub("x", emoji[0]), text)
+    return re.sub(_EMOJI, lambda emoji: _JOINS.sub("x", emoji[0]), text)
 
 
 def invisible(text: str) -> str:
