@@ -25,7 +25,7 @@ class OpenedFile:
     __slots__ = ("__weakref__", "number", "place")
 
     def __init__(self, path: str) -> None:
-        """Create it. A thread waits ``seconds`` at most, then ``busy()`` is raised."""
+        """Open the file; create it if it does not exist."""
         self.number: int = -1
         try:
             self.number = os.open(path, _FLAGS | _QUIETLY, 0o600)

@@ -256,7 +256,8 @@ class Handlers:
                 f"Handlers(elicitation_modes={self.elicitation_modes!r}): give form, url or both"
             )
         if self.log_level is not None and self.log_level not in LOG_LEVELS:
-            raise ConfigError(f"Handlers(log_level={self.log_level!r}): {', '.join(LOG_LEVELS)}")
+            levels = ", ".join(LOG_LEVELS)
+            raise ConfigError(f"Handlers(log_level={self.log_level!r}): give one of {levels}")
         if self.sampling_approval is not None and self.sampling is None:
             raise ConfigError("Handlers(sampling_approval=...) needs sampling=...")
 
