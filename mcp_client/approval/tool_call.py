@@ -13,7 +13,7 @@ from ..catalog.finding import Finding
 from ..catalog.tool import Tool, fingerprinted
 from ..errors import ConfigError, McpError
 from ..protocol.canonical_json import NotJson, canonical, frozen, plain, sha256
-from ..runtime.frozen import frozen_dataclass, maker_of
+from ..runtime.frozen import frozen_dataclass
 from .request import (
     ApprovalRequest,
     Choice,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..catalog.drift import Drift
     from .decision import Remember
 
-__all__ = ["HINTS", "SOURCES", "Script", "ToolCall", "new_call"]
+__all__ = ["HINTS", "SOURCES", "Script", "ToolCall"]
 
 HINTS = (
     ("read_only", "Read-only"),
@@ -472,9 +472,6 @@ def _changes(pinned: Mapping[str, Any], tool: Tool) -> str:
 def _lines(definition: Mapping[str, Any]) -> list[str]:
     text = json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False)
     return text.replace("\\n", "\\n\n").split("\n")
-
-
-new_call: type[ToolCall] = maker_of(ToolCall)
 
 
 def _example_finding(one: Finding | str) -> Finding:

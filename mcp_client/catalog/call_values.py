@@ -19,7 +19,7 @@ from ..errors import ToolFailed
 from ..protocol.content import ContentBlock, ResourceLink, content_block
 from ..protocol.jsonrpc import dump, not_finite
 from ..protocol.metadata import brief
-from ..runtime.frozen import frozen_dataclass, json_of, maker_of
+from ..runtime.frozen import frozen_dataclass, json_of
 from ..runtime.safe_text import safe_text
 from .finding import Finding
 
@@ -189,7 +189,7 @@ class ToolResult:
         structured = result.get("structuredContent")
         if _may_overflow(structured) and (odd := not_finite(structured)) is not None:
             raise ValueError(f"structuredContent: its member {odd}, for which JSON has no number")
-        return _result(
+        return ToolResult(
             tuple([content_block(block, server, origin) for block in content]),
             structured,
             is_error,
@@ -290,6 +290,3 @@ def _cannot_encode(value: Any) -> bool:
     except ValueError:
         return True
     return False
-
-
-_result = maker_of(ToolResult)

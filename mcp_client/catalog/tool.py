@@ -23,7 +23,7 @@ from ..errors import ConfigError, UnknownTool
 from ..protocol.canonical_json import sha256
 from ..protocol.headers import HeaderParam, header_params_of
 from ..protocol.json_paths import copy_of
-from ..runtime.frozen import fields_of, frozen_dataclass, json_of, maker_of, show_fields
+from ..runtime.frozen import fields_of, frozen_dataclass, json_of, show_fields
 from ..runtime.safe_text import safe_text
 from ..validation.usable_schema import UsableSchema, usable_schema
 from .definition import (
@@ -54,7 +54,6 @@ __all__ = [
     "ToolList",
     "fingerprint_of",
     "fingerprinted",
-    "new_tool",
     "not_a_name",
     "tools_of",
 ]
@@ -384,7 +383,6 @@ def not_a_name(name: object, attribute: str = "name", *, server: str | None = No
     return UnknownTool(f"the name of a tool is a {type(name).__name__}: {advice}", server=server)
 
 
-new_tool: type[Tool] = maker_of(Tool)
 _STORED = [name for name in fields_of(Tool) if name not in ("_derived", "_plan")]
 _SHOWN = (
     *("name", "server", "qualified_name", "trusted", "title", "description"),

@@ -31,7 +31,7 @@ from .finding import Finding, Rejected, RejectedKind
 from .paged_list import LOGGED_BY_THE_LIST, Kind, PagedCache
 from .read_requests import ReadRequests, without_repeats
 from .subscription import ListSubscription
-from .tool import Tool, ToolList, new_tool, not_a_name
+from .tool import Tool, ToolList, not_a_name
 
 if TYPE_CHECKING:
     from .pins import Pins
@@ -256,7 +256,7 @@ class Catalog(PagedCache[ToolList]):
             trusted = trusts(trusted, Tool(name, self._server, False, definition, looks_like))
         has_icons = "icons" in definition
         origin = self._requests.connection.transport.origin if has_icons else None
-        return new_tool(
+        return Tool(
             name, self._server, trusted, definition, looks_like, _origin=origin, pinned_at=written
         )
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from ..runtime.frozen import frozen_dataclass, maker_of
+from ..runtime.frozen import frozen_dataclass
 from .metadata import Metadata, brief_text, decoded, decoded_size, shown, size_or_none, texts_in
 
 __all__ = [
@@ -277,14 +277,11 @@ ContentBlock: TypeAlias = (
 """One part of a tool's result or of a prompt: distinguish them by class, or by ``type``."""
 
 
-_text_content = maker_of(TextContent)
-
-
 def content_block(block: Any, server: str = "", origin: str = "") -> ContentBlock:
     """A block as it came, as what it is. ``origin`` is the session's, for its links."""
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "text" and type(text := block.get("text")) is str:  # the most common kind first
-        return _text_content(text, block)
+        return TextContent(text, block)
     match block:
         case {"type": "image" | "audio", "data": str(data)}:
             data, media_type = _encoded(data, block)

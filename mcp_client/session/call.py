@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NewType
 import anyio
 
 from ..approval.decision import Allow
-from ..approval.tool_call import ToolCall, new_call
+from ..approval.tool_call import ToolCall
 from ..catalog.call_values import CallOrigin, ToolResult
 from ..catalog.tools import Catalog
 from ..connection.call_options import (
@@ -257,7 +257,7 @@ class Caller:
         attempt.as_task = era.has_tasks and is_task(plan, era, call.hands_over)
         arguments, text = call.arguments = call.arguments or object_of("arguments", spec.arguments)
         findings = plan.findings
-        frozen = new_call(
+        frozen = ToolCall(
             id=attempt.id,
             server=tool.server,
             tool=tool,
