@@ -2,7 +2,7 @@
 
 ``dataclass(frozen=True)`` compiles six methods of each class. ``frozen_dataclass`` has it compile
 ``__init__`` alone; the other methods are functions that know the names of the fields. A fresh
-process executes 636 million instructions until its first result (the row "cold"), and 759 million
+process executes 631 million instructions until its first result (the row "cold"), and 759 million
 with ``dataclass(frozen=True)``.
 
 The standard one also protects an object while its own ``__init__`` runs, which takes half of the

@@ -65,7 +65,9 @@ def with_option_names(**hints: str) -> Callable[[T], T]:
             try:
                 return function(*args, **options)
             except TypeError as error:
-                here = error.__traceback__
+                here, inner = error.__traceback__, function
+                while here is not None and (inner := getattr(inner, "__wrapped__", None)):
+                    here = here.tb_next
                 if here is not None and here.tb_next is None:  # the call itself failed
                     names = [
                         name for name in inspect.signature(function).parameters if name != "self"
