@@ -18,10 +18,10 @@ CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
     "adapters": 4195,  # instructions of servers; official: a session in the shape of the official S
-    "approval": 4302,  # one timer for the requests of a gate; the files of a skill; `quick`
+    "approval": 4301,  # one timer for the requests of a gate; the files of a skill; `quick`
     "audit": 3098,  # a text of each record, members that calls share, arguments that need no walk
     "auth": 4091,  # options as in approval; longer errors
-    "catalog": 4201,  # options as in approval; the meta of lists
+    "catalog": 4198,  # options as in approval; the meta of lists
     "cli": 3930,  # pins --name; longer errors
     "code": 859,  # the record of a run has the tag
     "config": 2785,  # config files came out of "host"; longer errors
@@ -30,10 +30,10 @@ CODE_LINES = {
     "desk": 1692,
     "errors": 200,
     "extensions": 2086,  # the pins of skills came from "catalog"; ttl of started tasks
-    "handlers": 1239,  # a handler for any notification
+    "handlers": 1240,  # a handler for any notification; an error with advice
     "host": 1996,  # ttl; Timeouts.gather
     "protocol": 2828,  # the newest revision of one era; a frame is freed before its values
-    "runtime": 3759,  # threads of hooks are used again; a rest of time is above 0; Timeouts.gather
+    "runtime": 3786,  # threads of hooks are used again; frozen classes that compile `__init__` alone
     "sandbox": 1065,  # options as in approval
     "session": 2850,  # the log of a server came from "handlers"; calls wait; a key and its list
     "state": 1157,  # the rows of the journal have a type; FileState in a file of its own
