@@ -33,7 +33,7 @@ CODE_LINES = {
     "handlers": 1240,  # a handler for any notification; an error with advice
     "host": 1996,  # ttl; Timeouts.gather
     "protocol": 2828,  # the newest revision of one era; a frame is freed before its values
-    "runtime": 3786,  # threads of hooks are used again; frozen classes that compile `__init__` alone
+    "runtime": 3786,  # threads of hooks are used again; frozen classes compile `__init__` alone
     "sandbox": 1065,  # options as in approval
     "session": 2850,  # the log of a server came from "handlers"; calls wait; a key and its list
     "state": 1157,  # the rows of the journal have a type; FileState in a file of its own
