@@ -160,7 +160,7 @@ class AuditEntry(EntryMembers):
         self._answered_at = None
 
     def decided(self, verdict: Verdict[R]) -> None:
-        """Note the gate's approval, perhaps of a call with the approver's arguments."""
+        """Record the approval. The call may have other arguments, which the approver gave."""
         self.allowed(verdict.source, verdict.reason, verdict.by, verdict.scope)
         if verdict.expires_at is not None and self._decision is not None:
             self._decision["expires_at"] = timestamp(verdict.expires_at)

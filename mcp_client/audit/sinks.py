@@ -67,10 +67,10 @@ class Digested:
     has_secrets: bool
 
     def by(self, key: bytes | None) -> str:
-        """HMAC under the log's key.
+        """Return the HMAC under the log's key; without a key, the SHA-256.
 
-        Without one, SHA-256; but where secrets were left out, an HMAC under a key of this process:
-        a short secret could be found by trying otherwise.
+        If secrets were left out, it is an HMAC under a key of this process in place of the SHA-256:
+        a short secret could be found by trying.
         """
         if key is None and not self.has_secrets:
             return "sha256:" + sha256(self.text)

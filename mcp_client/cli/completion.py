@@ -184,7 +184,7 @@ def split_line(line: str) -> list[str]:
 
 
 def offered(words: Sequence[str], names: Names) -> list[str]:
-    """Return the completions of the last of the words after the command's name."""
+    """Return the completions of the last word. ``words`` are those after ``mcp-client``."""
     *before, word = words
     found: Iterable[str]
     if not before:

@@ -111,7 +111,7 @@ class Bindings:
             its[name] = tool
 
     def find(self, server: str, name: str) -> Tool | None:
-        """Return the tool that a script calls so."""
+        """Return the tool that a script calls as ``server.name``."""
         return self.servers.get(server, {}).get(name)
 
     @property
