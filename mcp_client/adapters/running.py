@@ -190,7 +190,7 @@ class Runner:
     async def _outcome_of(self, call: ModelCall, options: CallOptions) -> Outcome:
         code, target = self._toolset._model_tools.code, self._target
         if code is None and call.run_log is not None:
-            raise ConfigError("the paused call is a script: resume it with a toolset that has code=True")
+            raise ConfigError("the paused call is a script: resume it with toolset(code=True)")
         if code is None or not call.is_own:
             return await with_progress(call, options, lambda its: outcome_of(target, call, its))
         from .code_mode import run_code
