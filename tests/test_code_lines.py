@@ -19,7 +19,7 @@ CODE_LINES = {
     "__main__": 4,
     "adapters": 4195,  # instructions of servers; official: a session in the shape of the official S
     "approval": 4301,  # one timer for the requests of a gate; the files of a skill; `quick`
-    "audit": 3098,  # a text of each record, members that calls share, arguments that need no walk
+    "audit": 3102,  # a text of each record, members that calls share, what needs no walk and why
     "auth": 4091,  # options as in approval; longer errors
     "catalog": 4198,  # options as in approval; the meta of lists
     "cli": 3930,  # pins --name; longer errors

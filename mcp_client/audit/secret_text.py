@@ -117,8 +117,10 @@ VALUE_KEYS = frozenset(
 # Before Python 3.11.5, a possessive group matches what it must not. Without it, each word needs
 # memory until the end.
 _MORE = "*+" if sys.version_info >= (3, 11, 5) else "*"
-_PLAIN = re.compile(rf"(?:[^\W_]{{1,15}}[ .,!?()]{{1,3}}){_MORE}[^\W_]{{0,15}}")
-"""Ordinary words, in which no pattern of ours finds anything and no notation gives a name."""
+_PLAIN = re.compile(rf"(?:[^\W_]{{1,15}}(?:[ ,!?()]|\.(?!\w)){{1,3}}){_MORE}[^\W_]{{0,15}}")
+"""Ordinary words, in which no notation gives a name, and no pattern of ours finds anything without
+one of ``_NAMES_IN_PROSE``. A dot is at the end of a word: within one it may join parts of a key."""
+_NAMES_IN_PROSE = ("password", "bearer")
 _FLAT = re.compile(
     rf'\{{(?:"\w{{1,40}}":(?:"{_PLAIN.pattern}"|-?\d{{1,15}}(?:\.\d{{1,15}})?|true|false|null)'
     r"(?:,(?!\})|(?=\})))+\}",
@@ -176,12 +178,17 @@ _HINT = re.compile(r"[=:<]|--?[A-Za-z]|[\"'],")
 def is_plain(text: str) -> bool:
     """Whether ``text`` is ordinary words, without a secret in them."""
     words = len(text) >= _MIN_SECRET_CHARS and _PLAIN.fullmatch(text)
-    return bool(words) and "password" not in text
+    return bool(words) and not _names_a_secret(text)
+
+
+def _names_a_secret(text: str) -> bool:
+    text = text.casefold()
+    return any(name in text for name in _NAMES_IN_PROSE)
 
 
 def plain_members(text: str) -> tuple[str, ...]:
     """Return the names in the JSON text of an object of plain words and numbers, else ()."""
-    if "password" in text or _FLAT.fullmatch(text) is None:
+    if _FLAT.fullmatch(text) is None or _names_a_secret(text):
         return ()
     return tuple(_MEMBER_NAME.findall(text))
 

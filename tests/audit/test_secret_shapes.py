@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import random
 import re
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from mcp_client.audit import Redaction
 from mcp_client.audit.options import redaction_of
 from mcp_client.audit.redaction import REDACTED
+from mcp_client.audit.secret_text import PATTERNS, is_plain, plain_members
 from tests.support.properties import examples
 
 redaction = Redaction()
@@ -415,3 +417,69 @@ def test_ordinary_arguments_are_shown_as_they_are(value: Any) -> None:
 @example("It is so. And (perhaps) not!")
 def test_prose_is_shown_as_it_is(text: str) -> None:
     assert redaction.text(text) == text
+
+
+# Pieces of what the patterns find, so that many texts are close to a secret.
+PIECES = (
+    *(
+        "bearer",
+        "Bearer",
+        "SG",
+        "hvs",
+        "ya29",
+        "xoxe",
+        "dp",
+        "pt",
+        "eyJ",
+        "AKIA",
+        "npm",
+        "sk",
+        "SK",
+    ),
+    *(
+        "login",
+        "docker",
+        "me",
+        "password",
+        "Password",
+        "PASSWORD",
+        "pa\u017fsword",
+        "p",
+        "curl",
+        "u",
+    ),
+    *("abc", "a1B2c3", "0123456789", "congratulations", "A" * 15, "M" * 15, "Zq7", "\u00e9t\u00e9"),
+)
+JOINS = (" ", " ", ".", ".", ". ", "...", ", ", "(", ") ", "! ", "?")
+
+
+def test_no_pattern_finds_anything_in_text_that_is_taken_for_ordinary_words() -> None:
+    draw = random.Random(1)
+    patterns = [re.compile(pattern) for pattern in PATTERNS]
+    taken = 0
+    for _ in range(4_000):
+        pieces = [draw.choice(PIECES) + draw.choice(JOINS) for _ in range(draw.randint(1, 8))]
+        text = "".join(pieces) + draw.choice(("", *PIECES))
+        members = plain_members(json.dumps({"note": text}))
+        assert not members or is_plain(text)
+        if is_plain(text):
+            taken += 1
+            assert not any(pattern.search(text) for pattern in patterns), text
+    assert taken > 400
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bearer Zq7aaaaaaaaaaaa.bbbbbbbb",
+        "send Bearer Zq7defghij.klmnopqrs.tuv now",
+        "the key SG.Zq7defghijklmn.abcdefghijk works",
+        "the key hvs.Zq7defghij.klmnopqrst works",
+        "login bob Password Zq7hunter",
+        "login bob PASSWORD Zq7hunter",
+    ],
+)
+def test_a_key_of_short_words_is_not_in_the_record(text: str) -> None:
+    for value in (text, {"note": text}, [text]):
+        assert CORE not in json.dumps(redaction.show(value).value)
+    assert not redaction.shows(json.dumps({"note": text}, separators=(",", ":")))
