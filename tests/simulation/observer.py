@@ -63,8 +63,8 @@ class OnWire:
     received: list[tuple[str, float]] = field(default_factory=list)
     """From which client, and when that sent it."""
     ran: int = 0
-    refused: int = 0
-    """How often the server answered that it needs something first, and has not run it."""
+    refused: list[float] = field(default_factory=list)
+    """When the server answered that it needs something first, and has not run it."""
     asked: float = 0.0
     """Seconds in which a person was asked something by the server since it was approved."""
     asked_since: float | None = None
@@ -73,7 +73,7 @@ class OnWire:
     @property
     def most(self) -> int:
         """How often it may be sent: once by each caller, or once by all that share a key."""
-        return 1 + self.refused if self.callers[0].is_keyed else len(self.callers)
+        return 1 + len(self.refused) if self.callers[0].is_keyed else len(self.callers)
 
     @property
     def may_repeat(self) -> bool:
@@ -195,7 +195,7 @@ class Observer:
 
     def refused(self, n: str) -> None:
         """A server answers that it needs something before it runs a call."""
-        self._calls[n].refused += 1
+        self._calls[n].refused.append(self._world.now())
 
     def ran(self, n: str) -> str:
         """A server runs a call: what its result says."""
@@ -289,7 +289,8 @@ class Observer:
                 return f"{name} says that nothing was sent, and it was received"
             if isinstance(outcome, errors.InvalidArguments):
                 return None
-            if caller.is_keyed and any(at < began for _, at in call.received):
+            received = sum(at < began for _, at in call.received)
+            if caller.is_keyed and received > sum(at <= ended for at in call.refused):
                 return f"{name} does not follow, and the call was received before"
         elif isinstance(outcome, errors.OutcomeUnknown):
             if not call.approvals and not outcome.follows and not self._standing:
