@@ -30,6 +30,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.errors import AuthError, UnknownTool
+from mcp_client.state import MemoryState
 from mcp_client.testing import JsonRpcError
 from mcp_client.transports.base import PersonAsked
 from mcp_client.transports.memory import MemoryTransport
@@ -623,3 +624,35 @@ async def test_a_list_that_expires_while_it_is_read_is_fetched_again_before_the_
     async with connect(MemoryServer(server), approval=approve, **options) as session:
         await session.call_tool("run")
     assert asked == ["Reads the report.", "Deletes the report."]
+
+
+@EACH_ERA
+async def test_a_list_that_fails_after_the_approval_settles_no_key(revision: str) -> None:
+    class Failing(Server):
+        fails = False
+
+        def __call__(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+            if message.get("method") == "tools/list" and self.fails:
+                self.fails = False
+                raise JsonRpcError(-32603, "no list now")
+            return super().__call__(message, send)
+
+    server, asked, state = Failing(revision), list[ToolCall](), MemoryState()
+
+    async def approve(call: ToolCall) -> Allow:
+        asked.append(call)
+        if len(asked) == 1:
+            server.fails = True
+            await server.announce()
+        return Allow()
+
+    options: dict[str, Any] = {"approval": approve, "revision": revision, "state": state}
+    async with connect(MemoryServer(server), name="reports", **options) as session:
+        await _listen(server, session)
+        with pytest.raises(ServerError):
+            await session.call_tool("run", {"n": 1}, idempotency_key="k")
+        assert (server.fails, server.sent) == (False, [])
+        for _ in range(2):
+            await session.call_tool("run", {"n": 1}, idempotency_key="k")
+    assert len(server.sent) == 1
+    assert state.calls.unsettled() == ()
