@@ -161,17 +161,9 @@ def until(found: Callable[[], T], otherwise: str) -> T:
 def browsing(chromium: Path, driver: Path, env: dict[str, str]) -> Iterator[Page]:
     """A new Chromium without a window, with nothing in it."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        process = subprocess.Popen(
-            [driver, "--port=0"],
-            env={**os.environ, **env, "HOME": home, "TMPDIR": home},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        process, port = _started(driver, {**os.environ, **env, "HOME": home, "TMPDIR": home})
         try:
-            base = f"http://127.0.0.1:{_port(process)}"
+            base = f"http://127.0.0.1:{port}"
             session = _ask("POST", f"{base}/session", _wishes(chromium, home))["sessionId"]
             yield Page(base, session)
             _ask("DELETE", f"{base}/session/{session}")
@@ -180,13 +172,27 @@ def browsing(chromium: Path, driver: Path, env: dict[str, str]) -> Iterator[Page
             process.communicate()
 
 
-def _port(process: subprocess.Popen[str]) -> int:
-    assert process.stdout is not None
+def _started(driver: Path, env: dict[str, str]) -> tuple[subprocess.Popen[str], int]:
+    """A driver and its port: one for IPv6, which another program may have for IPv4."""
     reported: list[str] = []
-    for line in process.stdout:
-        reported.append(line)
-        if "started successfully on port" in line:
-            return int(line.rstrip().rstrip(".").rpartition(" ")[2])
+    for _ in range(5):
+        process = subprocess.Popen(
+            [driver, "--port=0"],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        for line in process.stdout:
+            reported.append(line)
+            if "started successfully on port" in line:
+                return process, int(line.rstrip().rstrip(".").rpartition(" ")[2])
+        process.communicate()
+        if "Address already in use" not in "".join(reported):
+            break
     raise AssertionError(f"chromedriver did not start: {''.join(reported)}")
 
 
