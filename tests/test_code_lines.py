@@ -33,9 +33,9 @@ CODE_LINES = {
     "handlers": 1240,  # a handler for any notification; an error with advice
     "host": 1996,  # ttl; Timeouts.gather
     "protocol": 2828,  # the newest revision of one era; a frame is freed before its values
-    "runtime": 3786,  # threads of hooks are used again; frozen classes compile `__init__` alone
+    "runtime": 3788,  # threads of hooks are used again; frozen classes compile `__init__` alone
     "sandbox": 1065,  # options as in approval
-    "session": 2854,  # the log of a server came from "handlers"; calls wait; a key and its list
+    "session": 2853,  # the log of a server came from "handlers"; calls wait; a key and its list
     "state": 1157,  # the rows of the journal have a type; FileState in a file of its own
     "stubs": 199,  # a definition that was not received is an error of the call
     "sync": 339,  # one import more, of "config"; session_id, server_response

@@ -55,8 +55,10 @@ def _unprotected_init(cls: Any) -> Callable[..., None]:
     def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
         if self.__class__ is cls:
             set_always(self, "__class__", unprotected)
-            init(self, *args, **kwargs)
-            self.__class__ = cls
+            try:
+                init(self, *args, **kwargs)
+            finally:
+                self.__class__ = cls
         else:
             init(self, *args, **kwargs)
 

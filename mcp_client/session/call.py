@@ -342,6 +342,7 @@ class Caller:
                 if not (has_waited and self._may_have_changed(now)):
                     return await self._send(call, approved, now)
             except PersonAsked:  # to log in, before the call could be sent
+                call.attempt.is_written = False
                 call.logins += 1
                 if call.logins > self._logins:
                     raise PersonAsked(
@@ -423,6 +424,7 @@ class Caller:
             await stop_if_cancelled(token, before)
         for each in call.observers:
             each.writing(call)
+        attempt.is_written = True
         started = rpc.clock.time()
         calls = self._rounds.calls
         calls[approved.id] = approved

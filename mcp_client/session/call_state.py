@@ -80,6 +80,8 @@ class Attempt:
     """The definition in force; None until it is resolved."""
     as_task: bool = False
     """Whether the server is asked to run the call as a task."""
+    is_written: bool = False
+    """Whether an error that the server sends from here on answers the call, not the list."""
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -235,7 +235,7 @@ class KeyedCall(JournalRow, KeyObserver):
         self._caller = caller
         self._call = call
         self.follows: bool = True
-        self._sent = self._written = self._ended = False
+        self._sent = self._ended = False
         context = call.spec.context
         if self._waits and not is_storable(context):
             raise ConfigError(
@@ -270,14 +270,6 @@ class KeyedCall(JournalRow, KeyObserver):
                 error.follows = True
             await self._failed(error)
             raise
-
-    def began(self, call: CallState) -> None:
-        """Note that nothing of this attempt is sent."""
-        self._written = False
-
-    def writing(self, call: CallState) -> None:
-        """Note that what the server answers from here on may be the outcome."""
-        self._written = True
 
     async def sending(self, call: CallState) -> None:
         """Store that the call is sent. Await this after the approval and before anything is sent.
@@ -395,7 +387,7 @@ class KeyedCall(JournalRow, KeyObserver):
             self.end_later(may_have_run=self._sent or self.follows)
             return
         # Before that, the server has answered something else, such as tools/list.
-        outcome = _outcome_of(error) if self._written else None
+        outcome = _outcome_of(error) if self._call.attempt.is_written else None
         failure = await self.end(outcome, may_have_run=self._may_have_run(error))
         if failure is not None:
             error.add_note(failure)

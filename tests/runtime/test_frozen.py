@@ -212,3 +212,12 @@ def test_a_public_class_can_be_copied_pickled_and_inherited_from() -> None:
         opened.depth = 1
     with pytest.raises(dataclasses.FrozenInstanceError):
         del opened.depth
+
+
+def test_an_object_is_frozen_also_if_its_initializer_fails() -> None:
+    limits = Limits()
+    with pytest.raises(TypeError):
+        Limits.__init__(limits, unknown=1)  # type: ignore[call-arg]
+    assert type(limits) is Limits
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        limits.depth = 1  # type: ignore[misc]

@@ -656,3 +656,22 @@ async def test_a_list_that_fails_after_the_approval_settles_no_key(revision: str
             await session.call_tool("run", {"n": 1}, idempotency_key="k")
     assert len(server.sent) == 1
     assert state.calls.unsettled() == ()
+
+
+async def test_a_list_that_fails_after_a_login_settles_no_key() -> None:
+    """The login came first, so nothing of the call was sent."""
+    server, state = Server("2025-11-25"), MemoryState()
+
+    def handle(message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+        if message.get("method") == "tools/list" and transport.logins:
+            raise JsonRpcError(-32603, "no list now")
+        return server(message, send)
+
+    transport = AsksToLogIn(handle)
+    async with connect(transport, name="reports", approval=allow_all, state=state) as session:
+        with pytest.raises(ServerError, match="no list now"):
+            await session.call_tool("run", idempotency_key="k")
+    options: dict[str, Any] = {"approval": allow_all, "revision": "2025-11-25", "state": state}
+    async with connect(MemoryServer(server), name="reports", **options) as session:
+        await session.call_tool("run", idempotency_key="k")
+    assert len(server.sent) == 1
