@@ -76,6 +76,9 @@ journal: ContextVar[Calls | None] = ContextVar("mcp_client.journal", default=Non
 _NOT_RUN = UrlElicitationRequired, MissingCapability
 """Error codes which state that nothing was run."""
 _OF_SERVER_ERROR = "code", "data", "server_message", "http_status", "body_excerpt"
+_LARGE = frozenset({"data", "result"})
+"""The members of an error that are not stored if it is too large."""
+_CUT_CHARS = 500
 
 
 class Maker(Protocol):
@@ -435,14 +438,22 @@ def _outcome_of(error: BaseException) -> Object | None:
         if error.retryable or isinstance(error, _NOT_RUN):
             return None
         members = {name: getattr(error, name) for name in _OF_SERVER_ERROR}
-        return _bounded({"error": {"type": "server", "message": error.args[0], **members}})
+        return _error_outcome({"type": "server", "message": error.args[0], **members})
     if not isinstance(error, BrokenPromise):
         return None
     result = error.result.raw if isinstance(error.result, ToolResult) else error.result
     if isinstance(error.result, ToolResult):  # it is checked again, perhaps less strictly
         return _bounded({"result": result})
-    message = {"type": "violation", "message": error.args[0], "result": result}
-    return _bounded({"error": message})
+    return _error_outcome({"type": "violation", "message": error.args[0], "result": result})
+
+
+def _error_outcome(error: Object) -> Object:
+    """Return the outcome for an error; one that is too large keeps what is short."""
+    outcome = _bounded({"error": error})
+    if "left_out" not in outcome:
+        return outcome
+    texts = {name: one[:_CUT_CHARS] for name, one in error.items() if type(one) is str}
+    return {"error": {**error, **texts, **dict.fromkeys(_LARGE & error.keys())}}
 
 
 def _bounded(outcome: Object) -> Object:

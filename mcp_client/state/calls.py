@@ -15,7 +15,8 @@ A row has one of these states, and changes in this order:
   settles it, or a call that may be repeated takes it over.
 - settled: a caller with the key gets its result, or the server's error, for ``keep``
   seconds. After that the key is unused again. A result of more than 32 MiB is not
-  stored: a caller with the key gets ``ResultNotStored``.
+  stored: a caller with the key gets ``ResultNotStored``. Of an error of that size, its code and the
+  beginning of its message are stored.
 
 A row has the caller, the tool, the time, and the result. Of the arguments it has only a digest
 under a key of the state, with the server's name, the tool, ``meta`` and ``context``, by which the

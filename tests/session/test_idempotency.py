@@ -298,6 +298,34 @@ async def test_a_result_that_is_returned_is_checked_as_the_call_asks(here: Memor
     assert len(server.calls) == 1
 
 
+@pytest.mark.parametrize(
+    ("response", "kind", "lost"),
+    [
+        (JsonRpcError(-32603, "it broke", {"at": "x" * 2_000}), ServerError, "data"),
+        (JsonRpcError(-32603, "x" * 2_000, {"at": 7}), ServerError, "data"),
+        ({"content": "x" * 2_000}, ProtocolViolation, "result"),
+    ],
+    ids=["data", "message", "response"],
+)
+async def test_an_error_that_is_too_large_is_stored_in_short(
+    response: Any, kind: type[McpError], lost: str, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_client.session.journal.MAX_RESULT_BYTES", 1_000)
+    server, errors = Server(response), []
+    async with opened(server, state) as session:
+        for _ in range(2):
+            with pytest.raises(kind) as caught:
+                await session.call_tool("pay", idempotency_key=KEY)
+            errors.append(caught.value)
+    first, second = errors
+    assert type(second) is type(first)
+    assert first.message.startswith(second.message)
+    assert getattr(first, lost) is not None
+    assert getattr(second, lost) is None
+    assert getattr(first, "code", None) == getattr(second, "code", None)
+    assert len(server.calls) == 1
+
+
 async def test_a_result_that_is_too_large_is_settled_and_not_stored(
     state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
