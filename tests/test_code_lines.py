@@ -35,7 +35,7 @@ CODE_LINES = {
     "protocol": 2828,  # the newest revision of one era; a frame is freed before its values
     "runtime": 3788,  # threads of hooks are used again; frozen classes compile `__init__` alone
     "sandbox": 1065,  # options as in approval
-    "session": 2860,  # log of a server; calls wait; a key, its list and large errors
+    "session": 2863,  # log of a server; calls wait; a key, its list and large errors
     "state": 1157,  # the rows of the journal have a type; FileState in a file of its own
     "stubs": 199,  # a definition that was not received is an error of the call
     "sync": 339,  # one import more, of "config"; session_id, server_response

@@ -416,6 +416,7 @@ class Caller:
             from ..extensions.handshake_task import asking, creation
 
             fields["task"], options.ids = asking(timeouts, call.ttl), []
+            paused = rpc.clocks.paused
         if (
             (token and token.cancelled)
             or self._backend.current_task().cancelling() > before
@@ -436,6 +437,8 @@ class Caller:
             if type(parsed) is Complete:
                 return parsed.result
             asked = InputRequest(method, fields, timeouts, options, started)
+            if attempt.as_task:  # the server may ask before it creates the task
+                asked.paused = min(rpc.clocks.paused - paused, timeouts.approval)
             if isinstance(parsed, InputRequired):
                 parsed = await self._rounds.supply_input(parsed, rpc, asked, approved)
             if isinstance(parsed, Complete):

@@ -475,6 +475,27 @@ async def test_the_time_of_a_person_does_not_count(clock: Clock) -> None:
     assert len(person.asked) == 1
 
 
+async def test_the_time_of_a_person_who_is_asked_before_the_task_begins_does_not_count(
+    clock: Clock,
+) -> None:
+    server = CoreTasking("working", "completed")
+
+    async def think() -> None:
+        clock.jump(500)
+        await anyio.lowlevel.checkpoint()
+
+    async def created() -> Any:
+        await server.ask("q1", progressToken=1)
+        return {"task": server.state("working")}
+
+    server.created = created
+    person, timeouts = Person(think), Timeouts(total=60, idle=60)
+    handlers = Handlers(elicitation=person)
+    async with session_of(server, handlers=handlers, timeouts=timeouts) as session:
+        assert (await session.call_tool("slow")).text == "done"
+    assert len(person.asked) == 1
+
+
 async def test_a_result_that_is_refused_while_the_task_goes_on_is_polled_for() -> None:
     server = CoreTasking("input_required", "working", "completed")
 

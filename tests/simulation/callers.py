@@ -15,12 +15,15 @@ from mcp_client.stubs import Stub
 
 from .loops import own_task
 from .observer import Caller, Observer
+from .scripts import SCRIPT, Scripts, script
 from .world import MOMENT, World, faults
 
 __all__ = ["Callers"]
 
 WAYS_OUT = faults("token", "scope", "task", "short timeout")
 faults("key is used for another call", "stub", "context cannot be stored")
+RETURNED = "task is returned"
+faults(RETURNED)
 TOOLS = ("work", "work", "turn", "turn", "typed", "odd", "absent")
 SLACK = 60.0
 """Seconds of a bound that no clock of the client's counts."""
@@ -30,8 +33,15 @@ _RETRIES = (None, None, None, Retry(), Retry(safe=True))
 
 class Callers:
     def __init__(
-        self, world: World, observer: Observer, timeouts: Timeouts, client: str, is_host: bool
+        self,
+        world: World,
+        observer: Observer,
+        scripts: Scripts,
+        timeouts: Timeouts,
+        client: str,
+        is_host: bool,
     ) -> None:
+        self._scripts = scripts
         self._world, self._observer, self._timeouts = world, observer, timeouts
         self._client = client
         self._prefix = world.fixed("server called", ("s__", "t__")) if is_host else ""
@@ -55,6 +65,12 @@ class Callers:
             return
         if not is_keyed and world.fault("stub", n):
             await self._by_stub(n, tool, opened)
+            return
+        if not is_keyed and world.fault(SCRIPT, n):
+            await self._by_script(n, tool, opened)
+            return
+        if not is_keyed and world.fault(RETURNED, n):
+            await self._by_task(n, tool, opened)
             return
         for attempt in range(_PENDING_ATTEMPTS):
             outcome = await self._one(n, tool, opened, options)
@@ -84,6 +100,62 @@ class Callers:
         await anyio.sleep(self._world.latency(f"{n} uses its stub"))
         self._world.note(n, f"a stub of {self._client} calls {tool}")
         await self._plainly(n, {}, Stub(opened)._call(tool, known, {"n": n}))
+
+    async def _by_script(self, n: str, tool: str, opened: Any) -> None:
+        """Let a model's script make some calls, and resume it while it waits for people."""
+        world, scripts = self._world, self._scripts
+        names = [f"{n}.{number}" for number in range(world.draw(f"{n} calls", (1, 2, 3)))]
+        server, _, name = tool.rpartition("__")
+        together = world.draw(f"{n} side by side", (True, False))
+        code = script(server or "s", name, names, together=together)
+        callers = [self._begins(each, {}) for each in names]
+        for caller in callers:
+            caller.bound *= len(names) * _PENDING_ATTEMPTS
+        world.note(n, f"a script of {self._client} calls {tool} {len(names)} times")
+        try:
+            kit = anthropic.toolset(await opened.list_tools(), code=True)
+            block = {"type": "tool_use", "id": "1", "name": "run_code", "input": {"code": code}}
+            making: Any = partial(kit.run, opened, {"content": [block]})
+            for attempt in range(_PENDING_ATTEMPTS):
+                try:
+                    await making()
+                except CallPending as pending:
+                    making = partial(kit.resume, opened, pending.paused)
+                    await anyio.sleep(world.latency(f"{n} is resumed {attempt}") + MOMENT)
+                else:
+                    world.happened["script: ends"] += 1
+                    return
+        except Exception as error:
+            world.note(n, f"the script ends: {type(error).__name__}: {error}"[:160])
+            world.happened[f"script: {type(error).__name__}"] += 1
+        finally:
+            for caller in callers:
+                self._observer.ends(caller, scripts.outcomes.get(caller.n))
+
+    async def _by_task(self, n: str, tool: str, opened: Any) -> None:
+        """Make a call whose task is returned, and wait for it, save it, cancel it or leave it."""
+        world, observer = self._world, self._observer
+        observer.returned.add(n)
+        caller, outcome = self._begins(n, {}), None
+        caller.bound *= 2
+        world.note(n, f"{self._client} starts {tool}")
+        try:
+            task = await opened.start_tool(tool, {"n": n})
+            await anyio.sleep(world.latency(f"{n} has its task"))
+            way = world.draw(f"{n} goes on", ("waits", "saves", "cancels", "leaves"))
+            world.note(n, f"has a task that is {task.status}, and {way}")
+            if way == "saves" and task.id:
+                session = opened.sessions[task.server] if self._prefix else opened
+                task = session.resume_task(task.to_json())
+            if way == "cancels":
+                await task.cancel()
+            if way != "leaves":
+                outcome = await task.result()
+                world.happened[f"task: {way}"] += 1
+        except Exception as error:
+            outcome = error
+        finally:
+            observer.ends(caller, outcome)
 
     async def _plainly(self, n: str, options: dict[str, Any], calling: Any) -> None:
         caller, outcome = self._begins(n, options), None

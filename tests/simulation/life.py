@@ -17,7 +17,7 @@ from typing import Any
 
 import anyio
 
-from mcp_client import ApprovalQueue, Handlers, Host, Timeouts, connect
+from mcp_client import ApprovalQueue, Host, Limits, Timeouts, connect
 from mcp_client.approval import ManagedPolicy
 from mcp_client.errors import McpError
 from mcp_client.validation import Validation
@@ -26,7 +26,8 @@ from .callers import Callers
 from .loops import BACKENDS, run, spawn
 from .network import NETWORK, Network
 from .observer import Observer
-from .people import POLICIES, Hook, Person, PlainHook, Policy, answer_of
+from .people import POLICIES, Hook, Person, PlainHook, Policy, handlers
+from .scripts import Scripts
 from .servers import READS, SimServer
 from .storage import Disk, SimState, process
 from .wires import Pipes, memory
@@ -36,7 +37,7 @@ __all__ = ["Options", "live", "lives"]
 
 faults("client is killed", "session is closed early", "list is refreshed", "host reconnects")
 faults("host replaces a server", "audit fails", "policy refuses the server")
-faults("arguments are strict", "hook is a plain function", "hook is quick")
+faults("arguments are strict", "hook is a plain function", "hook is quick", "one call at a time")
 WIRES = ("memory", "stdio", "http", "http")
 CONNECT_ATTEMPTS = 6
 CLOSE_SECONDS = 60.0
@@ -69,7 +70,7 @@ def live(seed: int, options: Options = Options()) -> World:
     world = World(seed, options.dropped, messages=options.messages)
     with ExitStack() as stack:
         life = Life(world, options.calls)
-        for part in (life.pipes, life.network, life.disk):
+        for part in (life.pipes, life.network, life.disk, life.scripts):
             part.install(stack)
         run(world, options.backend or world.draw("backend", BACKENDS), life.run)
         life.pipes.forget()
@@ -104,6 +105,7 @@ class Life:
         self.world = world
         self.observer = Observer(world)
         self.pipes, self.network, self.disk = Pipes(world), Network(world), Disk(world)
+        self.scripts = Scripts(world)
         draw = world.draw
         self.count = min(most, draw("calls", (1, 2, 3, 4, 6)))
         self.becomes_calm = draw("liveness", (True, False))
@@ -144,7 +146,9 @@ class Client:
         self.life, self.name = life, name
         self.world, self.observer = life.world, life.observer
         self.state = SimState(self.world, life.disk, name) if life.has_state else None
-        self.callers = Callers(self.world, self.observer, life.timeouts, name, life.is_host)
+        self.callers = Callers(
+            self.world, self.observer, life.scripts, life.timeouts, name, life.is_host
+        )
         self.hook = Hook(self.world, self.observer, name)
 
     async def run(self) -> None:
@@ -217,13 +221,15 @@ class Client:
         world, life = self.world, self.life
         options: dict[str, Any] = {
             "approval": self._approval(),
-            "handlers": Handlers(elicitation=answer_of(world, self.observer)),
+            "handlers": handlers(world, self.observer),
             "audit": self._audit,
             "timeouts": life.timeouts,
             "state": self.state,
         }
         if world.fault("arguments are strict", self.name):
             options["validation"] = Validation(arguments="strict")
+        if world.fault("one call at a time", self.name):
+            options["limits"] = Limits(in_flight=1)
         wires = {name: self._wire(server) for name, server in life.servers.items()}
         new: Callable[..., Any] = partial(connect, wires["s"], name="s", **options)
         if life.is_host:

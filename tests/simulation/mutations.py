@@ -166,6 +166,84 @@ MUTATIONS: dict[str, Mutation] = {
         "            exchange = self.exchanges.get(message.id)\n",
         "            exchange = next(iter(self.exchanges.values()), None)\n",
     ),
+    "what is sent is not approved": Mutation(
+        "session.call",
+        "            approved = await self._approve(call, frozen)\n            for each",
+        "            approved = Approved(frozen)\n            for each",
+    ),
+    "a yes for a call is for its repetition, whatever that is": Mutation(
+        "approval.remembered",
+        "        if old is None or not _same_call(old, call):\n",
+        "        if old is None:\n",
+    ),
+    "a yes outlives its connection": Mutation(
+        "session.call_state", "    if now.rpc is not then.rpc:\n", "    if False:\n"
+    ),
+    "a call has no record before it has ended": Mutation(
+        "session.observers",
+        "            await self.entry.open(frozen)\n",
+        "            return\n",
+    ),
+    "a call waits its turn for ever": Mutation(
+        "session.call",
+        "            finally:\n                turns.give_back()\n",
+        "            finally:\n                pass\n",
+    ),
+    "a call that waited its turn is not compared": Mutation(
+        "session.call",
+        "if not (has_waited and self._may_have_changed(now)):",
+        "if True:",
+    ),
+    "a list ends after its first page": Mutation(
+        "catalog.paged_list",
+        "            if is_over:\n",
+        "            if True:\n",
+    ),
+    "the total timeout of a request is not kept": Mutation(
+        "connection.deadlines",
+        "            return min(latest + self._paused_seconds, since + timeouts.idle)\n",
+        "            return since + timeouts.idle\n",
+    ),
+    "a closed session lets its calls wait": Mutation(
+        "session.session",
+        "            last.push_async_callback(self._connection.aclose)\n",
+        "",
+    ),
+    "a task is not cancelled when its caller goes": Mutation(
+        "extensions.tasks",
+        "            if not run.over and run in self._waiting and in_event_loop():\n",
+        "            if False:\n",
+    ),
+    "a question of a task is asked at each poll": Mutation(
+        "extensions.task_run",
+        "        self._answered.update(new)\n",
+        "",
+    ),
+    "a task is polled without a pause": Mutation(
+        "extensions.task_run",
+        "await anyio.sleep(max(0.0, min(self._due - self._now(), left)))",
+        "await anyio.sleep(min(0.0, left))",
+    ),
+    "a task that fails is a result": Mutation(
+        "extensions.handshake_task",
+        '        if "content" in result:\n            return {**result, "isError": True}\n',
+        '        return {"content": []}\n',
+    ),
+    "a task of another call is taken up": Mutation(
+        "extensions.task_state",
+        "    if expected is not None and id != expected:\n",
+        "    if False:\n",
+    ),
+    "a script that goes on makes its calls again": Mutation(
+        "code.run",
+        "            if number not in self._settled_by_now:\n",
+        "            if True:\n",
+    ),
+    "a denied call of a script is one that returned nothing": Mutation(
+        "code.run",
+        "            return Failure(_kind(error), self._explain(error))\n",
+        '            return Returned("")\n',
+    ),
     "notices missed while the stream was down are forgotten": Mutation(
         "catalog.subscription",
         "            return self._streams if self._acknowledged else None\n",

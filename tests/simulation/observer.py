@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +22,10 @@ from mcp_client.errors import McpError
 from .sometimes import allowed_by, refused_by
 from .world import World
 
-__all__ = ["Caller", "Observer"]
+__all__ = ["IN_TASK", "Caller", "Observer"]
+
+IN_TASK = "who, in the task"
+"""The beginning of a question that a task asks, and asks once."""
 
 
 @dataclass
@@ -90,6 +93,11 @@ class Observer:
         self._records: dict[tuple[str, str], list[str]] = defaultdict(list)
         self.servers: dict[str, Any] = {}
         self.has_storage = False
+        self._opened: set[tuple[str, str]] = set()
+        """The clients and the calls that their audits have records of."""
+        self._questions: Counter[str] = Counter()
+        self.returned: set[str] = set()
+        """The calls whose callers get a task, which they look at when they like."""
 
     # ------------------------------------------------------- what is seen meanwhile
 
@@ -134,6 +142,8 @@ class Observer:
         began = [each.began for each in call.callers if each.client == client]
         at = max([at, *began[-1:]])  # it may have waited for room behind others
         call.received.append((client, at))
+        if (client, n) not in self._opened and "audit fails" not in self._world.rates:
+            self._world.fail(f"{n}: it was sent before its audit record was opened")
         if len(call.received) > call.most and not call.may_repeat:
             self._world.fail(f"{n}: it was sent {len(call.received)} times")
         mine = [each for each in call.callers if each.client == client and each.began <= at]
@@ -182,9 +192,13 @@ class Observer:
             if each["name"] == tool
         }
 
-    def asks(self, n: str) -> Callable[[], None]:
-        """A server asks a person something within a call, until what is returned is called."""
+    def asks(self, message: str) -> Callable[[], None]:
+        """A server asks something within a call, until what is returned is called."""
+        n = message.rpartition(" ")[2]
         call = self._calls[n]
+        self._questions[message] += 1
+        if self._questions[message] > 1 and IN_TASK in message and n not in self.returned:
+            self._world.fail(f"{n}: a question of its task was asked again")
         call.asked_since = began = self._world.now()
 
         def over() -> None:
@@ -207,8 +221,12 @@ class Observer:
         """A record of a client's audit was written."""
         if record["event"] == "closed" and (who := allowed_by(record)) is not None:
             self._world.happened[f"allowed: {who}"] += 1
-        if "call" in record:
+        is_run = record.get("tool") is None and "script" in record  # which opens again if resumed
+        if "call" in record and not is_run:
             self._records[client, record["call"]].append(record["event"])
+        arguments = record.get("arguments")
+        if record["event"] == "opened" and isinstance(arguments, Mapping):
+            self._opened.add((client, str(arguments.get("n"))))
 
     # ----------------------------------------------------------------- the verdict
 
@@ -249,7 +267,7 @@ class Observer:
         """The calls that a server still makes for a client, which is about to close."""
         for n in calls:
             mine = [each for each in self._calls[n].callers if each.client == client]
-            if all(each.ended is not None for each in mine):
+            if n not in self.returned and all(each.ended is not None for each in mine):
                 self._world.fail(f"{n}: it was given up, and its server was not told")
 
     def judge(self) -> None:
@@ -269,6 +287,7 @@ class Observer:
                 world.fail(f"{n}: its callers have different results: {sorted(results)}")
         for (client, _), events in self._records.items():
             right = events in (["opened", "closed"], ["closed"]) or "audit fails" in world.rates
+            right = right or (bool(self.returned) and events == ["opened"])
             if not right and client not in world.dead:
                 world.fail(f"the audit of {client} has {events} of one call")
 

@@ -10,14 +10,21 @@ from typing import Any
 import anyio
 
 from mcp_client import Allow, Deny
+from mcp_client.approval import SamplingRequest
 from mcp_client.errors import McpError, ServerError
-from mcp_client.handlers import Accept, Decline, ElicitRequest
+from mcp_client.handlers import (
+    Accept,
+    Decline,
+    ElicitRequest,
+    Handlers,
+    SamplingResult,
+)
 from mcp_client.runtime.callbacks import in_thread
 
 from .observer import Observer
 from .world import MOMENT, World, faults
 
-__all__ = ["Hook", "Person", "PlainHook", "Policy", "answer_of"]
+__all__ = ["Hook", "Person", "PlainHook", "Policy", "handlers"]
 
 KINDS = faults(
     "hook denies",
@@ -218,22 +225,29 @@ class Person:
                 world.happened[f"decision: {type(error).__name__}"] += 1
 
 
-def answer_of(world: World, observer: Observer) -> Any:
-    """A handler for what servers ask."""
+def handlers(world: World, observer: Observer) -> Handlers:
+    """The handlers for what servers ask."""
 
-    async def answer(request: ElicitRequest) -> Any:
-        over = observer.asks(request.message.removeprefix("who, for "))
+    async def decided(message: str) -> bool:
+        """Answer a question, or decline it."""
+        over = observer.asks(message)
         try:
-            return await decide(request.message)
+            if world.fault("handler raises", message):
+                raise ValueError("a fault of the handler's own")
+            if world.fault("handler never answers", message):
+                await anyio.sleep_forever()
+            await anyio.sleep(world.latency(message))
+            return not world.fault("handler declines", message)
         finally:
             over()
 
-    async def decide(where: str) -> Any:
-        if world.fault("handler raises", where):
-            raise ValueError("a fault of the handler's own")
-        if world.fault("handler never answers", where):
-            await anyio.sleep_forever()
-        await anyio.sleep(world.latency(where))
-        return Decline() if world.fault("handler declines", where) else Accept({})
+    async def fill(request: ElicitRequest) -> Any:
+        return Accept({}) if await decided(request.message) else Decline()
 
-    return answer
+    async def sample(request: SamplingRequest) -> Any:
+        answers = await decided(str(request.messages[0].content[0]))
+        return SamplingResult("me", "a model") if answers else Deny("no model for it")
+
+    if not {"asks a model", "asks for roots"} & {*world.rates}:
+        return Handlers(elicitation=fill)
+    return Handlers(elicitation=fill, sampling=sample, roots=[])

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import anyio
 
 from .observer import Observer
+from .tasks import REQUIRES, SimTasks
 from .world import SHORT, World, faults
 
 __all__ = ["REVISIONS", "Peer", "SimServer"]
@@ -28,6 +30,7 @@ REVISIONS = (
     "2025-03-26",
     "2024-11-05",
 )
+WITH_TASKS = "2025-11-25"
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 _TTL_SECONDS = 30.0
 _PATIENCE_SECONDS = 4.0
@@ -50,11 +53,14 @@ ACTS = faults(
     "half an answer",
     "lacks a capability",
     "asks to visit a URL",
+    "asks a model",
+    "asks for roots",
 )
 faults("change", "change behind a list", "list fails", "list in pages", "bad tool")
 faults("no answer to a request", "slow answer", "cancels stream", "schema is too deep")
 READS = "reads what is not there"
 faults(READS)
+QUESTIONS = ("question", "asks a model", "asks for roots")
 _ERRORS: dict[str, dict[str, Any]] = {
     "error answer": {"code": -32000},
     "lacks a capability": {"code": -32021, "data": {"requiredCapabilities": {"sampling": {}}}},
@@ -90,10 +96,14 @@ class SimServer:
         self.revision = world.draw(f"{name} revision", REVISIONS)
         if "asks to visit a URL" in world.focus:
             self.revision = "2025-11-25"  # no other has that
+        if REQUIRES in world.focus:
+            self.revision = WITH_TASKS
         self.stateless = self.revision == STATELESS
         self.notifies = world.draw(f"{name} notifies", (True, True, False))
         self.ttl = world.draw(f"{name} ttl", (None, _TTL_SECONDS)) if self.stateless else None
         self.is_deep = world.fault("schema is too deep", name)
+        self.requires_tasks = self.revision == WITH_TASKS and world.fault(REQUIRES, name)
+        self.tasks = SimTasks(world, observer, self)
         self.version = 0
         self._observer = observer
         self._listeners: dict[tuple[Peer, Any], str] = {}
@@ -122,6 +132,10 @@ class SimServer:
         ]
         if version % 2 == 0:
             tools.append({"name": "odd", "description": f"v{version}", "inputSchema": schema})
+        if self.requires_tasks:
+            support = {"work": "required", "turn": "required", "typed": "optional"}
+            for tool in tools:
+                tool["execution"] = {"taskSupport": support.get(tool["name"], "forbidden")}
         return tools
 
     def change(self) -> None:
@@ -155,6 +169,10 @@ class SimServer:
             for key in [key for key in known if key[0] is peer]:
                 del known[key]
 
+    def let_go(self, request: tuple[Peer, Any]) -> None:
+        """A call has ended, or is given up by its client."""
+        self._under_way.pop(request, None)
+
     def waited_for(self, client: str) -> list[str]:
         """The calls that the client has not given up, as far as the server knows."""
         return [
@@ -183,13 +201,19 @@ class SimServer:
             await self._call(id, params, peer, at)
             return
         where = f"{self.name} {method}"
+        if method == "tasks/cancel":
+            self.tasks.cancels(params)
         slow = self.world.fault("slow answer", where)
         await anyio.sleep(60.0 if slow else self.world.draw(f"latency {where}", SHORT))
         if method != "initialize" and self.world.fault("no answer to a request", where):
             return
         if method == "subscriptions/listen" and self.world.now() - at > _PATIENCE_SECONDS:
             return
-        answer = self._answer(id, method, params, peer)
+        answer: dict[str, Any] | None
+        if method.startswith("tasks/"):
+            answer = await self.tasks.answer(method, params, peer, at)
+        else:
+            answer = self._answer(id, method, params, peer)
         if answer is None:
             return
         delivered = None
@@ -201,6 +225,7 @@ class SimServer:
 
     def _answer(self, id: Any, method: str, params: Any, peer: Peer) -> dict[str, Any] | None:
         capabilities = {"tools": {"listChanged": True} if self.notifies else {}}
+        capabilities |= self.tasks.capabilities
         if READS in self.world.rates:
             capabilities["resources"] = {}
         match method:
@@ -262,9 +287,14 @@ class SimServer:
             self._under_way.pop((peer, id), None)
             peer.end()
             return
-        if act == "question" and not is_round and not await self._ask(id, n, peer):
-            self._under_way.pop((peer, id), None)
-            return
+        if act in QUESTIONS and not is_round:
+            asked = self.question(f"who, for {n}", act)
+            if self.stateless:
+                self._under_way.pop((peer, id), None)
+                result = {"resultType": "input_required", "inputRequests": {"q": asked}}
+                peer.send({"jsonrpc": "2.0", "id": id, "result": {**result, "requestState": n}})
+                return
+            await self.ask(asked, peer)
         if act in _ERRORS:
             self._under_way.pop((peer, id), None)
             error = {**_ERRORS[act], "message": f"no {n}"}
@@ -275,7 +305,12 @@ class SimServer:
                 error["data"] = {"elicitations": [{**visit, "message": f"who, for {n}"}]}
             peer.send({"jsonrpc": "2.0", "id": id, "error": error})
             return
-        said = self._observer.ran(n)
+        if self.tasks.becomes_one(n, params):
+            make = partial(self._made, act, n, tool)
+            created = self.tasks.begin(n, (peer, id), make)
+            peer.send({"jsonrpc": "2.0", "id": id, "result": created})
+            return
+        result = self._made(act, n, tool)
         if act == "progress":
             token = (params.get("_meta") or {}).get("progressToken")
             fields = {"progressToken": token, "progress": 1, "message": "on it"}
@@ -285,9 +320,11 @@ class SimServer:
         if act == "change under the call":
             self.change()
         await anyio.sleep(world.latency(f"{n} runs"))
-        self._say(id, act, said, tool, peer)
+        self._say(id, act, result, peer)
 
-    def _say(self, id: Any, act: str, said: str, tool: str, peer: Peer) -> None:
+    def _made(self, act: str, n: str, tool: str) -> dict[str, Any]:
+        """Run a call, and return its result."""
+        said = self._observer.ran(n)
         result: dict[str, Any] = {"content": [{"type": "text", "text": said}]}
         if tool == "typed":
             broken = act == "broken schema"
@@ -296,6 +333,9 @@ class SimServer:
             result["isError"] = True
         if act == "bad result":
             result["content"] = said
+        return result
+
+    def _say(self, id: Any, act: str, result: dict[str, Any], peer: Peer) -> None:
         answer = {"jsonrpc": "2.0", "id": id, "result": result}
         if act == "no answer":
             return
@@ -315,18 +355,24 @@ class SimServer:
                 peer.send(b"[1, this is no JSON")
         peer.send(answer)
 
-    async def _ask(self, id: Any, n: str, peer: Peer) -> bool:
-        """Ask the client something in a call; whether the call goes on."""
+    def question(self, message: str, act: str = "question") -> dict[str, Any]:
+        """What the server asks the client within a call."""
+        if act == "asks for roots":
+            return {"method": "roots/list"}
+        if act == "asks a model":
+            said = {"role": "user", "content": {"type": "text", "text": message}}
+            return {
+                "method": "sampling/createMessage",
+                "params": {"messages": [said], "maxTokens": 9},
+            }
         schema = {"type": "object", "properties": {"name": {"type": "string"}}}
-        question = {"message": f"who, for {n}", "requestedSchema": schema}
-        asked = {"method": "elicitation/create", "params": question}
-        if self.stateless:
-            result = {"resultType": "input_required", "inputRequests": {"q": asked}}
-            peer.send({"jsonrpc": "2.0", "id": id, "result": {**result, "requestState": n}})
-            return False
+        params = {"message": message, "requestedSchema": schema}
+        return {"method": "elicitation/create", "params": params}
+
+    async def ask(self, asked: dict[str, Any], peer: Peer) -> None:
+        """Ask the client something by a request, and wait for the answer."""
         self._questions += 1
         own = f"q{self._questions}"
         event, _ = self._answers.setdefault((peer, own), (anyio.Event(), []))
         peer.send({"jsonrpc": "2.0", "id": own, **asked})
         await event.wait()
-        return True

@@ -42,7 +42,7 @@ def found() -> list[tuple[int, frozenset[str]]]:
 
 @pytest.mark.parametrize(("seed", "dropped"), found(), ids=lambda each: str(each)[:9])
 def test_what_was_found_once_is_right(seed: int, dropped: frozenset[str]) -> None:
-    assert dropped - {""} <= {*FAULTS, "rare focus"}
+    assert dropped - {""} <= {*FAULTS, "rare focus", "newer focus"}
     for backend in ("", "trio", "asyncio"):
         assert live(seed, Options(dropped, backend=backend)).wrong == []
 
@@ -58,6 +58,10 @@ def test_each_class_of_errors_is_one_that_happens_or_one_that_cannot() -> None:
     excused = {name for names in NOT_SIMULATED for name in names.split(", ")}
     assert classes == excused | REACHED
     assert excused & REACHED == set()
+
+
+def test_without_a_life_no_fault_is_reached() -> None:
+    assert {f"fault: {kind}" for kind in FAULTS} <= unreached(Counter())
 
 
 @pytest.mark.slow

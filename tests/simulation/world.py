@@ -49,6 +49,18 @@ _RARE_FOCI: tuple[tuple[str, ...], ...] = (
     ("hook allows always", "storage cannot be used"),
 )
 """Kinds that without these few lives would see."""
+_NEWER_FOCI: tuple[tuple[str, ...], ...] = (
+    *[()] * 12,
+    ("call becomes a task", "task asks"),
+    ("call becomes a task", "token", "task", "cancellation of a task is ignored"),
+    ("call becomes a task", "task is forgotten", "task fails"),
+    ("call becomes a task", "task is returned", "poll is refused"),
+    ("tools require tasks", "task asks", "task is returned"),
+    ("tools require tasks", "token", "task is cancelled by its server"),
+    ("asks a model", "handler declines", "person is late"),
+    ("a script calls", "hook denies", "person is late"),
+    ("a script calls", "change", "client is killed"),
+)
 _DENSITIES = (0.04, 0.1, 0.2, 0.4)
 """Of all kinds of faults, how many there are in a life."""
 
@@ -96,6 +108,8 @@ class World:
         self.focus = self.draw("focus", _FOCI)
         if self.has("rare focus"):
             self.focus += self.draw("rare focus", _RARE_FOCI)
+        if self.has("newer focus"):
+            self.focus += self.draw("newer focus", _NEWER_FOCI)
         self.rates |= {kind: 0.5 for kind in self.focus if kind not in self.dropped}
 
     def number(self, name: str) -> int:
