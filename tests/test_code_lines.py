@@ -29,7 +29,7 @@ CODE_LINES = {
     "content": 18,
     "desk": 1692,
     "errors": 200,
-    "extensions": 2086,  # the pins of skills came from "catalog"; ttl of started tasks
+    "extensions": 2088,  # the pins of skills came from "catalog"; ttl of started tasks
     "handlers": 1240,  # a handler for any notification; an error with advice
     "host": 1996,  # ttl; Timeouts.gather
     "protocol": 2828,  # the newest revision of one era; a frame is freed before its values

@@ -248,7 +248,6 @@ class TaskRun:
 
     async def _poll(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> None:
         self._left(timeouts, clock)
-        self._due = self._now() + max(self.state.interval, _MIN_RETRY_SECONDS)
         try:
             rpc = clock.on(await self._connection.ensure_connected())
             fields = await self._request(rpc, "tasks/get", {}, timeouts.after(clock.spent), options)
@@ -290,9 +289,13 @@ class TaskRun:
             )
         return parsed.result
 
+    def _failed(self) -> None:
+        self._failures += 1
+        self._due = self._now() + max(self.state.interval, _MIN_RETRY_SECONDS)
+
     def _refused(self, error: ServerError) -> None:
         """Count an error in response to a poll. Raises, unless another poll may succeed."""
-        self._failures += 1
+        self._failed()
         if error.code not in _REFUSALS and self._failures < _MAX_FAILURES:
             _log.debug(
                 "%s: the server refused a poll of a task: code %s", self._context.server, error.code
@@ -312,7 +315,7 @@ class TaskRun:
 
     def _lost(self, error: ConnectionLost | ConnectError) -> None:
         """Count a failed connection. Raises, unless there will be another."""
-        self._failures += 1
+        self._failed()
         passing = isinstance(error, ConnectionLost) or error.retryable or error.http_status == 404
         if passing and not self._connection.closed:
             _log.debug("%s: a poll of a task got no response", self._context.server)

@@ -40,6 +40,7 @@ from mcp_client.errors import (
 )
 from mcp_client.extensions import ClientInfo, Extension
 from mcp_client.handlers import Accept, ElicitRequest
+from mcp_client.runtime.event_loop import current
 from mcp_client.testing import JsonRpcError, Recording, ReplayServer
 from tests.support.asking import FORM
 from tests.support.http_server import serving
@@ -573,6 +574,24 @@ async def test_a_poll_that_is_refused_for_now_is_made_again(clock: Clock) -> Non
     server = Tasking(JsonRpcError(-32603, "busy"), JsonRpcError(-32000, "busy"), done())
     async with quickly(clock):
         assert (await call(server)).text == "done"
+
+
+@pytest.mark.one_backend
+async def test_a_poll_that_is_refused_late_is_not_made_again_at_once(clock: Clock) -> None:
+    times = list[float]()
+
+    async def refuse() -> JsonRpcError:
+        clock.jump(30)  # more than the interval between polls
+        times.append(current().now())
+        return JsonRpcError(-32603, "busy")
+
+    async def complete() -> Any:
+        times.append(current().now())
+        return done()
+
+    async with quickly(clock):
+        assert (await call(Tasking(refuse, complete))).text == "done"
+    assert times[1] - times[0] >= 1
 
 
 @pytest.mark.one_backend

@@ -45,6 +45,8 @@ class Callers:
         self._world, self._observer, self._timeouts = world, observer, timeouts
         self._client = client
         self._prefix = world.fixed("server called", ("s__", "t__")) if is_host else ""
+        self.server = self._prefix[:1] or "s"
+        """The server whose tools are called."""
 
     async def call(self, number: int, opened: Any, has_state: bool) -> None:
         """Make a call, with a key that other clients use, too, or as a model's response."""
@@ -105,9 +107,9 @@ class Callers:
         """Let a model's script make some calls, and resume it while it waits for people."""
         world, scripts = self._world, self._scripts
         names = [f"{n}.{number}" for number in range(world.draw(f"{n} calls", (1, 2, 3)))]
-        server, _, name = tool.rpartition("__")
+        name = tool.removeprefix(self._prefix)
         together = world.draw(f"{n} side by side", (True, False))
-        code = script(server or "s", name, names, together=together)
+        code = script(self.server, name, names, together=together)
         callers = [self._begins(each, {}) for each in names]
         for caller in callers:
             caller.bound *= len(names) * _PENDING_ATTEMPTS

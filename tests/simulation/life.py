@@ -19,10 +19,11 @@ import anyio
 
 from mcp_client import ApprovalQueue, Host, Limits, Timeouts, connect
 from mcp_client.approval import ManagedPolicy
-from mcp_client.errors import McpError
+from mcp_client.errors import McpError, StartDenied
 from mcp_client.validation import Validation
 
 from .callers import Callers
+from .config_file import RELOADS, SimConfig
 from .loops import BACKENDS, run, spawn
 from .network import NETWORK, Network
 from .observer import Observer
@@ -150,6 +151,8 @@ class Client:
             self.world, self.observer, life.scripts, life.timeouts, name, life.is_host
         )
         self.hook = Hook(self.world, self.observer, name)
+        self.config: SimConfig | None = None
+        self.is_closed = False
 
     async def run(self) -> None:
         process.set(self.name)
@@ -245,6 +248,9 @@ class Client:
             else:
                 world.note(self.name, "is connected")
                 self.hook.call_tool = partial(self.callers.nested_call, opened)
+                if life.is_host and RELOADS in world.rates:
+                    wire = lambda name: self._wire(life.servers[name])  # noqa: E731
+                    self.config = SimConfig(world, self.name, opened, wire)
                 return opened
         return None
 
@@ -297,6 +303,8 @@ class Client:
                 if self.life.is_host and world.fault("host replaces a server", name):
                     await opened.remove("t")
                     await opened.add("t", self._wire(self.life.servers["t"]))
+                if self.config is not None and world.fault(RELOADS, name):
+                    await self.config.reload()
                 if world.fault(READS, name):
                     of = {"server": "s"} if self.life.is_host else {}
                     await opened.read_resource("sim://none", **of)
@@ -304,26 +312,32 @@ class Client:
                 world.note(name, f"fails: {type(error).__name__}: {error}"[:160])
                 world.happened[f"use: {type(error).__name__}"] += 1
             if world.fault("session is closed early", name):
+                self.is_closed = True
                 await opened.aclose()
                 world.note(name, "is closed early")
 
     async def _recovers(self, opened: Any) -> None:
         """The faults are over: everything is listed and can be called again."""
-        world = self.world
-        if self.life.is_host or opened.closed:
+        world, callers = self.world, self.callers
+        if self.is_closed or (self.life.is_host and callers.server not in opened.status()):
             return
         world.note(self.name, "has no more faults")
         await anyio.sleep(130)
         problem: Any = None
         for _ in range(CONNECT_ATTEMPTS):
             try:
+                if problem is not None and self.life.is_host:
+                    await opened.reconnect(callers.server)
                 tools = await opened.list_tools()
-                problem = await self.callers.plain_call(f"calm {self.name}", opened)
+                problem = await callers.plain_call(f"calm {self.name}", opened)
             except McpError as error:
                 problem = error
+            if isinstance(problem, StartDenied) or self.is_closed:
+                return
             if problem is None:
-                found = [tool.description for tool in tools]
-                wanted = [each["description"] for each in self.life.servers["s"].definitions()]
+                found = [tool.description for tool in tools if tool.server == callers.server]
+                server = self.life.servers[callers.server]
+                wanted = [each["description"] for each in server.definitions()]
                 if found != wanted:
                     world.fail(f"it lists {found}, and the server has {wanted}")
                 return

@@ -60,6 +60,8 @@ _NEWER_FOCI: tuple[tuple[str, ...], ...] = (
     ("asks a model", "handler declines", "person is late"),
     ("a script calls", "hook denies", "person is late"),
     ("a script calls", "change", "client is killed"),
+    ("host reloads its config file", "start is denied"),
+    ("one call at a time", "change", "change under the call"),
 )
 _DENSITIES = (0.04, 0.1, 0.2, 0.4)
 """Of all kinds of faults, how many there are in a life."""
