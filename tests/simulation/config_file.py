@@ -22,6 +22,8 @@ __all__ = ["RELOADS", "SimConfig"]
 
 RELOADS = "host reloads its config file"
 faults(RELOADS, "start is denied")
+_CHANGES = ("same", "changes", "goes or comes")
+"""What may become of an entry."""
 
 
 @dataclass(frozen=True)
