@@ -12,9 +12,10 @@ With every other status the server itself states that it did not run the request
 The specification has 404 for a session that the server has forgotten (2025-11-25
 ``basic/transports``, session management). In the field it is also 400, 401, 403, 410, 500 or 503
 with words about the session, and a JSON-RPC error in HTTP 200. Such a refusal comes before the
-request runs, so the request may be sent again on a new session. A 401 or 403 without such words may
-be the same: the credentials were good when the session was opened. ``RefusedAlike`` allows one new
-session for it. If the same request is refused again there, it is a refusal.
+request runs, so the request may be sent again on a new session. A 5xx whose words may be about a
+session that broke while the request ran ("session closed") is not one. A 401 or 403 without such
+words may be the same: the credentials were good when the session was opened. ``RefusedAlike``
+allows one new session for it. If the same request is refused again there, it is a refusal.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from .http_response import HttpResponse
 from .multiplexer import LineExchange
 
 __all__ = [
+    "ENDED",
     "NOT_KNOWN",
     "Endpoint",
     "Refusal",
@@ -141,11 +143,15 @@ class Endpoint(NamedTuple):
             retryable=True,
         )
 
-    def session_lost(self) -> ConnectError:
-        """Return the error for a request that named a session that the server does not know."""
+    def session_lost(self, words: str = "") -> ConnectError:
+        """Return the error for a request that named a session that the server does not know.
+
+        ``words`` are the server's own.
+        """
+        because = f" ({safe_text(words.strip(), 200)})" if words.strip() else ""
         return ConnectError(
-            f"{self.shown} no longer knows our session; nothing was run, and the next request "
-            "opens a new one",
+            f"{self.shown} no longer knows our session{because}; nothing was run, and the next "
+            "request opens a new one",
             http_status=404,
             server=self.server,
             retryable=True,
@@ -345,7 +351,7 @@ def _text_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-_ENDED = frozenset({404, 410})
+ENDED = frozenset({404, 410})
 _CODES = frozenset({-32600, -32001})
 """JSON-RPC codes of a server for requests that it did not run."""
 _CLEAR = ("insufficient_scope", "use_dpop_nonce")
@@ -366,6 +372,8 @@ _LOST = re.compile(
     r"|\bserver (?:is |was )?not (?:yet )?initiali[sz]ed\b",
     re.IGNORECASE,
 )
+_BROKE = re.compile(r"\b(?:closed|terminated|lost|ended|timed out|time ?out)\b", re.IGNORECASE)
+"""States of a session that a request may also find while it runs."""
 _OF_MCP = re.compile(r"\bmcp session\b", re.IGNORECASE)
 _JOINT = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -384,8 +392,11 @@ def session_has_ended(status: int, text: str, code: int | None = None) -> bool:
         code: The code of a JSON-RPC error, if the response is one with a status of success. A tool
             may have sessions of its own, so only few codes count without the name of the header.
     """
-    if not 200 <= status < 300:
-        return status in _ENDED or names_lost_session(text)
+    if status >= 500:
+        found = _LOST.search(_words(text))
+        return found is not None and not _BROKE.search(found.group())
+    if status >= 300:
+        return status in ENDED or names_lost_session(text)
     if code not in _CODES and not _OF_MCP.search(_words(text)):
         return False
     return names_lost_session(text)
@@ -424,9 +435,19 @@ class RefusedAlike:
         self._requests.add(kind)
         return True
 
+    def note_words(self, body: bytes) -> bool:
+        """Note a refusal whose words name the session. Returns whether a new session may help.
+
+        It does not if the last session was replaced because of the same request.
+        """
+        kind = f"words {_kind(body)}"
+        self._requests ^= {kind}
+        return kind in self._requests
+
     def answered(self, body: bytes) -> None:
         """Forget the refusals of this request, since it was answered."""
-        self._requests.discard(_kind(body))
+        kind = _kind(body)
+        self._requests -= {kind, f"words {kind}"}
 
 
 def _kind(body: bytes) -> str:

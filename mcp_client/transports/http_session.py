@@ -37,7 +37,7 @@ from ..runtime.event_loop import current
 from .base import AnnouncedSilence, Owner, Received, is_passing
 from .http_base import receive_by
 from .http_client import HttpClient, RequestBody
-from .http_errors import RefusedAlike, http_error, names_lost_session, session_has_ended
+from .http_errors import ENDED, RefusedAlike, http_error, names_lost_session, session_has_ended
 from .http_listener import MIN_PAUSE_SECONDS, PAUSE_SECONDS, HttpListener, resume_headers
 from .http_options import Headers
 from .http_response import HttpResponse
@@ -182,8 +182,9 @@ class HttpSession:
                 if self._refused:
                     self._refused.answered(body.data)
                 await self._read_until_answered(inner, response)
-            else:
-                await self._settle_refused(inner, response, (headers, body, user_headers))
+            elif await self._settle_refused(inner, response, (headers, body, user_headers)):
+                self._note_unreadable()
+                return
             self._unreadable = 0
         except (McpError, InvalidFrame) as error:
             if isinstance(error, InvalidFrame):
@@ -201,10 +202,14 @@ class HttpSession:
         inner: LineExchange,
         response: HttpResponse,
         sent: tuple[Headers, RequestBody, Headers],
-    ) -> None:
+    ) -> bool:
+        """End the request. Returns whether it is uncertain if the server has the session."""
         headers, body, user_headers = sent
         refusal = await http_error(self.client.endpoint, response, inner.id, agreed=True)
-        ended = self.id is not None and session_has_ended(response.status, refusal.words)
+        words = refusal.words
+        ended = self.id is not None and session_has_ended(response.status, words)
+        if ended and response.status not in ENDED:
+            ended = self._refused.note_words(body.data)
         if self.id and not ended and refusal.auth_error:
             ended = self._refused.note(body.data, refusal.auth_error)
             if ended and self.client.asks_person and not await self._opens_another(user_headers):
@@ -214,14 +219,14 @@ class HttpSession:
                 if response.ok:
                     self._refused.answered(body.data)
                     await self._read_until_answered(inner, response)
-                else:
-                    await self._settle_refused(inner, response, sent)
-                return
+                    return False
+                return await self._settle_refused(inner, response, sent)
         if ended:
             self._end()
-            inner.fail(self.client.endpoint.session_lost())
+            inner.fail(self.client.endpoint.session_lost(words))
         else:
             refusal.settle(inner)
+        return not ended and response.status >= 500 and names_lost_session(words)
 
     async def _opens_another(self, user_headers: Headers) -> bool:
         """Whether the server opens another session for the credentials that this one refuses.
@@ -339,7 +344,7 @@ class HttpSession:
                     message = message if message.id is not None else message._replace(id=inner.id)
                     if self._reports_lost_session(response, message, inner):
                         self._end()
-                        inner.fail(self.client.endpoint.session_lost())
+                        inner.fail(self.client.endpoint.session_lost(message.message))
                         return
                 self._multiplexer.sort(frame, message)
 

@@ -139,7 +139,7 @@ class SseTransport(HttpBasedTransport):
                 exchange = None if message.id is None else exchanges.get(message.id)
                 ended = self._agreed and session_has_ended(200, message.message, message.code)
                 if exchange is not None and ended:
-                    exchange.fail(self._open_client().endpoint.session_lost())
+                    exchange.fail(self._open_client().endpoint.session_lost(message.message))
                     self._end()
                     return
             self._multiplexer.sort(frame, message)
@@ -212,7 +212,7 @@ class SseTransport(HttpBasedTransport):
             refusal = await http_error(announced, response, id, agreed=self._agreed)
             if self._agreed and session_has_ended(response.status, refusal.words):
                 self._end()
-                raise client.endpoint.session_lost()
+                raise client.endpoint.session_lost(refusal.words)
             failure = refusal.response()
             if inner is not None:
                 inner.deliver(failure)

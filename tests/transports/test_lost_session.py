@@ -20,7 +20,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.auth import BearerToken
-from mcp_client.errors import AuthError
+from mcp_client.errors import AuthError, ConnectError
 from mcp_client.transports.http_errors import names_lost_session
 from tests.support.authorization import guarded
 from tests.support.http_apps import Handshake, Legacy, failure
@@ -74,6 +74,11 @@ STILL_OPEN = [
     (refusal(500, b"Internal error"), ServerError),
     (refusal(503, b"overloaded"), ServerError),
     (refusal(504), OutcomeUnknown),
+    (refusal(500, error(-32603, "Protocol error: Session closed. The page is gone.")), ServerError),
+    (refusal(500, b"RuntimeError: Session is closed"), ServerError),
+    (refusal(500, error(-32000, "SSH session lost while the command ran")), ServerError),
+    (refusal(502, b"the session was terminated"), OutcomeUnknown),
+    (refusal(504, b"upstream: session timed out"), OutcomeUnknown),
     (refusal(200, error(-32000, "Session not found")), ServerError),
     (refusal(200, error(-32602, "session 7 is unknown")), ServerError),
     (refusal(200, error(-32600, "no such tool")), ServerError),
@@ -148,6 +153,45 @@ async def test_what_does_not_name_the_session_is_the_error_of_the_call(
         with pytest.raises(kind):
             await session.call_tool("echo")
         assert session.generation == app.opened == 1
+
+
+async def test_a_session_that_may_have_broken_under_a_call_ends_after_three_refusals() -> None:
+    app = Forgetful(refusal(500, b"the session was terminated"))
+    async with serving(app) as server, connect(server.url, approval=allow_all) as session:
+        await session.call_tool("echo")
+        app.forget()
+        for _ in range(3):
+            with pytest.raises(ServerError, match="session was terminated"):
+                await session.call_tool("echo")
+        assert (await session.call_tool("echo")).text == "{}"
+        assert app.opened == 2
+        assert len(app.calls) == 2
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        refusal(400, error(-32602, "browser session 7 not found")),
+        refusal(422, b"session 7 is unknown"),
+    ],
+)
+async def test_a_call_that_is_refused_on_a_new_session_too_ends_with_the_servers_words(
+    refused: Refusal,
+) -> None:
+    app = Forgetful(refused, always=True)
+    async with serving(app) as server, connect(server.url, approval=allow_all) as session:
+        with pytest.raises(ServerError, match="session 7"):
+            await session.call_tool("echo")
+        assert app.opened == 2, "one new session for it, which stays open"
+        assert len(await session.list_tools()) == 1
+        assert app.opened == 2
+
+
+async def test_the_error_of_a_lost_session_has_the_servers_words() -> None:
+    app = Forgetful(refusal(404, b"no such tenant"), always=True)
+    async with serving(app) as server, connect(server.url, approval=allow_all) as session:
+        with pytest.raises(ConnectError, match=r"our session \(no such tenant\); nothing was run"):
+            await session.call_tool("echo")
 
 
 @pytest.mark.parametrize("status", [401, 403])
