@@ -38,7 +38,7 @@ from ..protocol.jsonrpc import (
     encode_notification,
     encode_request,
 )
-from ..protocol.negotiation import negotiate, passes
+from ..protocol.negotiation import is_busy, negotiate, passes
 from ..protocol.opening import (
     Accept,
     Answered,
@@ -244,7 +244,7 @@ class ConnectionAttempt:
         return outcome
 
     async def _go_the_other_way(self, refused: AnsweredWithError | Failed) -> Outcome | None:
-        """Use the server's other transport. Returns the refusal if there is none.
+        """Use the server's other transport. Returns the refusal if there is none, or it is busy.
 
         Raises ``AuthError`` if a login is needed there.
         """
@@ -264,6 +264,8 @@ class ConnectionAttempt:
                 if isinstance(refused, Failed):
                     error.args = (f"{error.args[0]} (before that, {refused.error.args[0]})",)
                 raise
+            if isinstance(error, ConnectError) and is_busy(Failed(error)):
+                return Failed(error)
             if isinstance(refused, Failed):
                 why = str(error) or "it does not answer"
                 text = f"{refused.error.message} (nor is it HTTP+SSE: {why})"

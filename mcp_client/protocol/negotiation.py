@@ -24,7 +24,7 @@ A response is classified first (``_Meaning``), and a table maps its meaning to t
 
     it lists the revisions that it supports  offer the newest of them
     400, 422, -32602: perhaps the revision   offer 2025-06-18, or the newest of the probe's list
-    404, 405                                 HTTP+SSE at the same address
+    404, 405                                 HTTP+SSE at the same address, later if it is busy
     429, or 503 with Retry-After             wait, then the same again
     any other refusal, the end, silence      use a late response to the probe; ask for it again if
                                              there was no proper response; start the server again,
@@ -67,7 +67,7 @@ from .opening import (
 )
 
 __all__ = ["Answered", "AnsweredWithError", "Ask", "CheckLateAnswer", "Failed", "Outcome"]
-__all__ += ["Notify", "Restart", "Silent", "Step", "negotiate", "passes"]
+__all__ += ["Notify", "Restart", "Silent", "Step", "is_busy", "negotiate", "passes"]
 
 MAX_REQUESTS = 4
 MAX_WAITS = 3
@@ -271,7 +271,7 @@ class _Conversation:
                 headers = {PROTOCOL_VERSION: wanted, **dict(request_headers(method))}
                 params = discover_params(wanted, self._client)
                 outcome = yield Ask(method, params, wanted, True, headers)
-                if not isinstance(outcome, Answered) and _meaning(outcome) is _Meaning.BUSY:
+                if isinstance(outcome, AnsweredWithError | Failed) and is_busy(outcome):
                     yield from self._wait(outcome)
                     if self._pin is None:
                         self._is_probe_open = True
@@ -403,6 +403,9 @@ class _Conversation:
         if isinstance(outcome, Silent) or _terms(outcome)[0] is None:
             return outcome
         other = yield OtherWay(outcome)
+        while isinstance(other, Failed) and is_busy(other):
+            yield from self._wait(other)
+            other = yield OtherWay(outcome)
         if other is None:
             self._offer = self._offers[0]
             return None
@@ -425,7 +428,7 @@ class _Conversation:
             advice = Advice("drop revision= to let the stateless era be tried", "revision")
         match outcome:
             case AnsweredWithError(code=code, message=message):
-                busy = _meaning(outcome) is _Meaning.BUSY
+                busy = is_busy(outcome)
                 kind = ConnectError if busy else NegotiationError
                 what = f"initialize with {offered}" if offered else "server/discover"
                 return kind(
@@ -453,6 +456,11 @@ def _may_be_the_method(outcome: Failed) -> bool:
     if outcome.with_credentials:
         return "use_dpop_nonce" not in challenge
     return error.http_status == 403 and not challenge
+
+
+def is_busy(outcome: AnsweredWithError | Failed) -> bool:
+    """Return whether the server asks to be asked later."""
+    return _meaning(outcome) is _Meaning.BUSY
 
 
 def passes(outcome: AnsweredWithError | Failed) -> bool:

@@ -92,7 +92,8 @@ class Restart:
 class OtherWay(NamedTuple):
     """Continue on the server's other transport, if it has one.
 
-    Send None; or the refusal, as far as it is known now, if the server has no other transport.
+    Send None; or the refusal, as far as it is known now, if the server has no other transport; or
+    the refusal of the other transport, if that is busy.
     """
 
     refused: AnsweredWithError | Failed

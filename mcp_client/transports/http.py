@@ -153,25 +153,16 @@ class HttpTransport(HttpBasedTransport):
             body.spares_login = lambda: True  # ``initialize`` may be allowed
         return HttpExchange(self, client, id, (own, body))
 
-    async def _post(self, text: str, headers: Mapping[str, str]) -> None:
-        """Send a one-way message. A response to it is at most noted."""
+    async def _post(self, text: str, headers: Mapping[str, str]) -> HttpResponse:
+        """POST a one-way message. A response to it is at most noted."""
         own = {**POSTED, **self._session_headers, **headers}
         if self._session is not None:
             own.update(self._session.headers)
-        response = await self._open_client().open("POST", own, RequestBody(text.encode()))
-        try:
-            body = await response.excerpt() if response.ok else b""
-            if not response.ok or body.strip():
-                _log.debug(
-                    "%s: a one-way message was answered with HTTP %d and %d bytes",
-                    self.context.server,
-                    response.status,
-                    len(body),
-                )
-            if response.ok and body.strip():
-                self.context.stats.junk_lines += 1
-        finally:
-            await response.aclose()
+        return await self._open_client().open("POST", own, RequestBody(text.encode()))
+
+    def _note_body(self, body: bytes) -> None:
+        if body.strip():
+            self.context.stats.junk_lines += 1
 
     # ------------------------------------------------------------------ closing
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping
 from typing import Self
@@ -14,6 +15,7 @@ from ..errors import Advice, ConnectError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import Id
 from ..runtime.background import BackgroundTasks
+from ..runtime.backoff import doubled
 from ..runtime.event_loop import current
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.session_context import StartPolicy
@@ -27,6 +29,7 @@ from .http_options import (
     shown,
     stable_identity_of,
 )
+from .http_response import HttpResponse
 from .multiplexer import LineExchange
 
 __all__ = ["POSTED", "HttpBasedTransport", "receive_by"]
@@ -35,6 +38,9 @@ POSTED = {"Content-Type": "application/json", "Accept": "application/json, text/
 """The headers of every message."""
 
 _log = logging.getLogger("mcp_client")
+_ONE_WAY_ATTEMPTS, _PAUSE_SECONDS = 3, 0.25
+_ONE_WAY_SHARE = 0.7
+"""The part of the time of a one-way message in which another attempt may begin."""
 _MAX_ONE_WAY = 64
 """The number of one-way messages that may be on their way at once."""
 
@@ -133,11 +139,21 @@ class HttpBasedTransport(Transport):
     # -------------------------------------------------------- one-way messages
 
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
-        """Send a one-way message and wait until it has left. Raises ``ConnectError``."""
+        """Send a one-way message and wait until it has left. Raises ``ConnectError``.
+
+        A server that limits requests may refuse ``notifications/initialized``, and then all that
+        follows. So a message is sent again to a busy server, if there is time.
+        """
         timeouts, clock = self.context.timeouts, self._open_client().clock
-        within = min(timeouts.connect, timeouts.idle)
-        with clock.scope(clock.now() + within) as scope:
-            await self._post(text, headers)
+        within, began = min(timeouts.connect, timeouts.idle), clock.now()
+        with clock.scope(began + within) as scope:
+            for attempt in range(_ONE_WAY_ATTEMPTS):
+                after = await self._post_once(text, headers)
+                pause = math.inf if after is None else max(doubled(_PAUSE_SECONDS, attempt), after)
+                is_late = clock.now() + pause >= began + within * _ONE_WAY_SHARE
+                if is_late or attempt == _ONE_WAY_ATTEMPTS - 1:
+                    break
+                await anyio.sleep(pause)
         if scope.cancelled_caught:
             raise ConnectError(
                 f"the server did not accept a notification within {within:g} s",
@@ -172,9 +188,31 @@ class HttpBasedTransport(Transport):
         if self._one_way:
             await self._none_left.wait()
 
+    async def _post_once(self, text: str, headers: Mapping[str, str]) -> float | None:
+        """POST a one-way message. Returns the seconds for which a busy server asks, else None."""
+        response = await self._post(text, headers)
+        try:
+            body = await response.excerpt() if response.ok else b""
+        finally:
+            await response.aclose()
+        if not response.ok or body.strip():
+            _log.debug(
+                "%s: a one-way message was answered with HTTP %d and %d bytes",
+                self.context.server,
+                response.status,
+                len(body),
+            )
+        self._note_body(body)
+        after = response.retry_after
+        busy = response.status == 429 or (response.status == 503 and after is not None)
+        return after or 0.0 if busy else None
+
     @abstractmethod
-    async def _post(self, text: str, headers: Mapping[str, str]) -> None:
-        """POST a one-way message, and read the response to it."""
+    async def _post(self, text: str, headers: Mapping[str, str]) -> HttpResponse:
+        """POST a one-way message. Returns the response, which is not read."""
+
+    def _note_body(self, body: bytes) -> None:
+        """Note the body of the response to a one-way message."""
 
     # ----------------------------------------------------------------- closing
 

@@ -107,6 +107,7 @@ class SseTransport(HttpBasedTransport):
             raise ConnectError(
                 f"{address} answered HTTP {response.status}: {safe_text(failure.message, 200)}",
                 http_status=response.status,
+                retry_after=failure.retry_after,
             )
         if not response.streaming:
             body = await response.excerpt()
@@ -192,30 +193,31 @@ class SseTransport(HttpBasedTransport):
         if self.suspect:
             self.context.doubted()
 
-    async def _post(self, text: str, headers: Mapping[str, str]) -> None:
-        await self._post_message(RequestBody(text.encode("utf-8", "replace")), headers, None)
+    async def _post(self, text: str, headers: Mapping[str, str]) -> HttpResponse:
+        return await self._opened(RequestBody(text.encode("utf-8", "replace")), headers)
 
-    async def _post_message(
-        self, body: RequestBody, headers: Mapping[str, str], inner: LineExchange | None
-    ) -> None:
-        client, endpoint = self._open_client(), self._endpoint
-        if endpoint is None or self._ended:
+    async def _opened(self, body: RequestBody, headers: Mapping[str, str]) -> HttpResponse:
+        if self._endpoint is None or self._ended:
             raise ConnectError(self._reason, server=self.context.server, retryable=True)
         own = {**POSTED, **self._session_headers, **headers}
-        response = await client.open("POST", own, body, endpoint)
+        return await self._open_client().open("POST", own, body, self._endpoint)
+
+    async def _post_message(
+        self, body: RequestBody, headers: Mapping[str, str], inner: LineExchange
+    ) -> None:
+        client = self._open_client()
+        response = await self._opened(body, headers)
         try:
             if response.ok:
                 await response.excerpt()
                 return
-            id = None if inner is None else inner.id
+            endpoint = self._endpoint or ""
             announced = client.endpoint._replace(url=endpoint, announced_by=client.endpoint.url)
-            refusal = await http_error(announced, response, id, agreed=self._agreed)
+            refusal = await http_error(announced, response, inner.id, agreed=self._agreed)
             if self._agreed and session_has_ended(response.status, refusal.words):
                 self._end()
                 raise client.endpoint.session_lost(refusal.words)
-            failure = refusal.response()
-            if inner is not None:
-                inner.deliver(failure)
+            inner.deliver(refusal.response())
         finally:
             await response.aclose()
 

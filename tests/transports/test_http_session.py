@@ -266,6 +266,44 @@ async def test_a_notification_answered_with_a_frame_is_noted_and_survived() -> N
         assert session.stats.junk_lines == 1
 
 
+@pytest.mark.parametrize(("status", "after"), [(429, None), (429, "0"), (503, "0")])
+async def test_a_server_that_is_too_busy_to_take_initialized_is_told_again(
+    status: int, after: str | None
+) -> None:
+    app, told = Handshake(), list[int]()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.rpc_method == "notifications/initialized":
+            told.append(len(told))
+            if len(told) == 1:
+                await reply.send(status, b"", {} if after is None else {"Retry-After": after})
+                return
+        if request.rpc_method == "tools/list" and len(told) < 2:
+            await reply.json(failure(request, -32602, "Received before initialization"))
+            return
+        await app(request, reply)
+
+    async with serving(handler) as server, _connect(server.url) as session:
+        assert (await session.call_tool("echo", {})).text == "{}"
+    assert told == [0, 1]
+
+
+@pytest.mark.parametrize("after", ["0", "3600"])
+async def test_a_server_that_never_takes_initialized_is_used_all_the_same(after: str) -> None:
+    app, told = Handshake(), list[int]()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.rpc_method == "notifications/initialized":
+            told.append(len(told))
+            await reply.send(429, b"", {"Retry-After": after})
+        else:
+            await app(request, reply)
+
+    async with serving(handler) as server, _connect(server.url) as session:
+        assert (await session.call_tool("echo", {})).text == "{}"
+    assert len(told) == (3 if after == "0" else 1)
+
+
 async def test_a_json_rpc_error_without_our_id_is_the_response_to_its_own_post() -> None:
     app = Handshake()
 

@@ -37,6 +37,58 @@ async def test_a_server_of_the_first_revision_is_found_at_its_url(revision: str)
     assert len(server.saying("GET")) == 1
 
 
+class RefusesOnce(Legacy):
+    """Refuses the first request of a kind, so many times."""
+
+    def __init__(self, kind: str, status: int, times: int = 1, **headers: str) -> None:
+        super().__init__()
+        self.kind, self.status, self.times, self.headers = kind, status, times, headers
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        is_posted = request.path.startswith("/messages")
+        kind = "GET" if request.method == "GET" else request.rpc_method if is_posted else ""
+        if kind == self.kind and self.times:
+            self.times -= 1
+            headers = {name.replace("_", "-"): value for name, value in self.headers.items()}
+            await reply.send(self.status, b"not now", headers)
+        else:
+            await super().__call__(request, reply)
+
+
+@pytest.mark.parametrize("kind", ["GET", "initialize", "notifications/initialized"])
+@pytest.mark.parametrize(
+    ("status", "headers", "revision"),
+    [(429, {}, "auto"), (503, {"Retry_After": "0"}, "2024-11-05")],
+)
+async def test_a_server_that_is_busy_at_the_start_is_asked_again(
+    kind: str, status: int, headers: dict[str, str], revision: str
+) -> None:
+    app = RefusesOnce(kind, status, **headers)
+    async with serving(app, "/sse") as server, _connect(server.url, revision=revision) as session:
+        assert (await session.call_tool("echo", {})).text == "{}"
+        assert not app.times
+    assert len(server.saying("GET")) == 1 + (kind == "GET")
+    told = 1 + (kind == "notifications/initialized")
+    assert len(server.saying("notifications/initialized")) == told
+
+
+async def test_a_server_that_stays_busy_is_named_with_its_status() -> None:
+    app = RefusesOnce("GET", 429, 99, Retry_After="0")
+    async with serving(app, "/sse") as server:
+        with pytest.raises(ConnectError, match="HTTP 429: not now") as caught:
+            await _connect(server.url)
+    assert caught.value.retryable
+    assert caught.value.http_status == 429
+    assert len(server.saying("GET")) == 4
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 405, 429, 500, 503])
+async def test_a_refused_notification_costs_no_server(status: int) -> None:
+    app = RefusesOnce("notifications/initialized", status, 99)
+    async with serving(app, "/sse") as server, _connect(server.url) as session:
+        assert (await session.call_tool("echo", {})).text == "{}"
+
+
 async def test_an_endpoint_of_another_origin_gets_nothing() -> None:
     async with serving(Legacy()) as other:
         app = Legacy(other.url)
