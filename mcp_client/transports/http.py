@@ -289,6 +289,8 @@ class HttpExchange:
             elif type(message) is Notification and self._transport.owner(message) == self._id:
                 self._inbox.append(message)
             elif isinstance(message, InvalidFrame):
+                if message.owner == self._id:
+                    raise message
                 self._skip(frame, message)
             else:
                 self._transport.context.unasked(message)  # type: ignore[arg-type]

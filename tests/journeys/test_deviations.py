@@ -13,7 +13,7 @@ import pytest
 
 from mcp_client import McpError, ServerError, Session, allow_all, connect
 from mcp_client.adapters import openai_chat
-from mcp_client.errors import InvalidResult
+from mcp_client.errors import InvalidResult, ProtocolViolation
 from tests.support.answering import ERAS, WIRES, Failure, answering, tool
 
 pytestmark = [pytest.mark.parametrize("wire", WIRES), pytest.mark.parametrize("era", ERAS)]
@@ -72,6 +72,25 @@ async def test_an_error_in_another_spelling_is_the_servers_error(
             connect(server, approval=allow_all) as session,
         ):
             with pytest.raises(McpError, match="no such city"):
+                await session.call_tool("echo", {})
+
+
+@pytest.mark.parametrize("spelled", [str, float])
+async def test_an_invalid_response_whose_id_is_spelled_otherwise_fails_its_call_at_once(
+    wire: str, era: str, spelled: Callable[[int], Any]
+) -> None:
+    def spell(request: Any, response: Any) -> bytes:
+        if request["method"] != "tools/call":
+            return json.dumps(response).encode()
+        both = {**response, "id": spelled(request["id"]), "error": {"code": 1, "message": "no"}}
+        return json.dumps(both).encode()
+
+    with anyio.fail_after(60):
+        async with (
+            answering(wire, era, {}, spell) as server,
+            connect(server, approval=allow_all) as session,
+        ):
+            with anyio.fail_after(20), pytest.raises(ProtocolViolation, match="both result and"):
                 await session.call_tool("echo", {})
 
 

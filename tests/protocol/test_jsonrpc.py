@@ -181,6 +181,8 @@ MALFORMED: list[tuple[str, str, Id | None]] = [
     ('{"id":{"a":1},"error":{"code":1}}', BAD_ID, None),
     ('{"id":1,"result":{},"error":{"code":1,"message":""}}', BOTH, 1),
     ('{"id":1,"error":null}', BOTH, 1),
+    ('{"id":"1","result":{},"error":{"code":1,"message":""}}', BOTH, 1),
+    ('{"id":1.0,"error":"no"}', BOTH, 1),
     ('{"id":1,"error":"no"}', BOTH, 1),
     ('{"id":1,"error":{}}', "its error code is None", 1),
     ('{"id":1,"error":{"code":"x"}}', "its error code is 'x'", 1),
