@@ -36,6 +36,7 @@ from ..protocol.canonical_json import FrozenObject, frozen
 from ..runtime.backoff import NoticePace
 from ..runtime.event_loop import LoopLock, current
 from ..runtime.safe_text import one_line, safe_text
+from ..transports.base import is_passing
 from .definition import text_findings
 from .finding import Finding, Listed, Rejected
 from .read_requests import NAMES, Ends, ReadRequests, identity, without_repeats
@@ -342,8 +343,9 @@ class PagedCache(ABC, Generic[L]):
             try:
                 page, page_bytes = await self._requests.page(kind.method, fields)
             except ServerError as error:
-                if error.code is not None and fields.get("cursor") == "":
-                    ends.note("its last page has an empty cursor, which the server refuses")
+                refused = error.code is not None or not is_passing(error.http_status)
+                if refused and fields.get("cursor") in ("", 0):
+                    ends.note("its last page has a cursor that is empty or 0, which the server refuses")
                     break
                 if error.code == _INVALID_PARAMS and fields and not last:
                     raise _CursorGone from None

@@ -2,8 +2,9 @@
 
 2026-07-28 ``server/tools`` (tool result); the same blocks since 2024-11-05 (text, image, embedded
 resource), 2025-03-26 (audio) and 2025-06-18 (resource link). Missing members are derived: the MIME
-type from the first bytes, the name of a link from its address. A block of an unknown kind, or
-without its main member, is ``UnknownContent`` with the reason; the other blocks are not affected.
+type from the first bytes, the name of a link from its address, the kind of a block from its main
+member. A block of an unknown kind, or without its main member, is ``UnknownContent`` with the
+reason; the other blocks are not affected.
 
 ``str(block)`` is its text for a model: a text as it is, and for any other block a line in brackets
 with its kind, MIME type and size. ``repr(block)`` has sizes instead of data, so that a result can
@@ -282,7 +283,12 @@ def content_block(block: Any, server: str = "", origin: str = "") -> ContentBloc
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "text" and type(text := block.get("text")) is str:  # the most common kind first
         return TextContent(text, block)
-    match block:
+    typed = block
+    if kind is None and isinstance(block, dict) and (kind := _kind_by_members(block)):
+        typed = {**block, "type": kind}
+    match typed:
+        case {"type": "text", "text": str(text)}:
+            return TextContent(text, block)
         case {"type": "image" | "audio", "data": str(data)}:
             data, media_type = _encoded(data, block)
             make = ImageContent if kind == "image" else AudioContent
@@ -299,6 +305,21 @@ def content_block(block: Any, server: str = "", origin: str = "") -> ContentBloc
                 if (inline is None) != (blob is None):
                     return EmbeddedResource(address or "", media, inline, blob, block)
     return UnknownContent(kind if isinstance(kind, str) else "", block)
+
+
+def _kind_by_members(block: Mapping[str, Any]) -> str | None:
+    """Return the kind of a block that does not state it; None if its members do not show it."""
+    match block:
+        case {"resource": dict()}:
+            return "resource"
+        case {"data": str(data)}:
+            kind = _encoded(data, block)[1].partition("/")[0]
+            return kind if kind in ("image", "audio") else None
+        case {"uri": str()}:
+            return "resource" if "text" in block or "blob" in block else "resource_link"
+        case {"text": str()}:
+            return "text"
+    return None
 
 
 def _encoded(data: str, block: Mapping[str, Any]) -> tuple[str, str]:

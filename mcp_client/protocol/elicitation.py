@@ -182,6 +182,8 @@ def _simplified(schema: Any, root: object, place: str) -> tuple[Any, bool]:
     """
     may_be_null = False
     for _ in range(_MAX_STEPS):
+        if isinstance(schema, Mapping):  # a member that is null counts as missing
+            schema = {n: item for n, item in schema.items() if item is not None or n == "const"}
         found = _simplified_once(schema, root, place) if isinstance(schema, Mapping) else None
         if found is None:
             return schema, may_be_null
@@ -216,6 +218,9 @@ def _simplified_once(
     if isinstance(values, list) and None in values and len(values) > 1:
         rest = {name: item for name, item in schema.items() if name != "enumNames"}
         return {**rest, "enum": [value for value in values if value is not None]}, True
+    if isinstance(only := schema.get("const"), str) and kinds in (None, "string"):
+        rest = {name: item for name, item in schema.items() if name != "const"}
+        return {**rest, "type": "string", "enum": [only]}, False
     if kinds is None and (_are_texts(values) or "oneOf" in schema):
         return {**schema, "type": "string"}, False
     return None

@@ -101,6 +101,13 @@ WAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEA"
             EmbeddedResource,
             "[resource: u:1]\nheld",
         ),
+        ({"text": "held"}, TextContent, "held"),
+        ({"type": None, "text": "held"}, TextContent, "held"),
+        ({"data": "iVBORw0KGgoAAAAN"}, ImageContent, "[image, image/png"),
+        ({"data": "AAAA", "mimeType": "audio/wav"}, AudioContent, "[audio, audio/wav"),
+        ({"resource": {"uri": "u:1", "text": "held"}}, EmbeddedResource, "[resource: u:1]\nheld"),
+        ({"uri": "u:1", "text": "held"}, EmbeddedResource, "[resource: u:1]\nheld"),
+        ({"uri": "https://x/y.png"}, ResourceLink, "[resource link: y.png"),
     ],
 )
 def test_what_a_block_lacks_is_taken_from_what_it_has(block: Any, kind: type, text: str) -> None:
@@ -132,6 +139,7 @@ def test_what_cannot_be_used_is_described_truthfully(block: Any, text: str) -> N
         ([TEXT], ""),
         ({}, ""),
         ({"type": 7, "text": "x"}, ""),
+        ({"data": "AAAA"}, ""),
         ({"type": "video", "data": "x"}, "video"),
         ({"type": "text"}, "text"),
         ({"type": "text", "text": None}, "text"),

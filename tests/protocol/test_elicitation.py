@@ -168,6 +168,27 @@ def test_references_without_end_and_nested_objects_are_refused_by_name() -> None
             form_of({"type": "object", "properties": {"place": schema}, "$defs": circle})
 
 
+@pytest.mark.parametrize(
+    "word",
+    ["enum", "enumNames", "oneOf", "anyOf", "allOf", "not", "$ref", "if", "items", "properties"],
+)
+def test_a_member_that_is_null_is_one_that_is_left_out(word: str) -> None:
+    assert one({"type": "string", word: None}).fields[0].kind == "string"
+    assert one({**NAMES, "oneOf": None, "items": None}).fields[0].kind == "choice"
+    optional = {"anyOf": [{"type": "string", word: None}, {"type": "null"}]}
+    assert one(optional).fields[0].kind == "string"
+    if word != "properties":
+        assert form_of({"type": "object", "properties": {}, word: None}).fields == ()
+
+
+@pytest.mark.parametrize("titled", [True, False])
+@pytest.mark.parametrize("schema", [{"const": "a"}, {"type": ["string", "null"], "const": "a"}])
+def test_a_constant_text_is_a_choice_of_one(schema: Any, titled: bool) -> None:
+    field = one(schema, titled=titled).fields[0]
+    assert (field.kind, field.choices) == ("choice", (Choice("a", "a"),))
+    assert field.problem("b")
+
+
 def test_choices_come_with_their_titles() -> None:
     for schema in (NAMES, ONE_OF, MANY_TITLED):
         assert one(schema).fields[0].choices == (Choice("a", "Ay"), Choice("b", "Bee"))
