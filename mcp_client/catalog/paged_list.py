@@ -345,7 +345,7 @@ class PagedCache(ABC, Generic[L]):
             except ServerError as error:
                 refused = error.code is not None or not is_passing(error.http_status)
                 if refused and fields.get("cursor") in ("", 0):
-                    ends.note("its last page has a cursor that is empty or 0, which the server refuses")
+                    ends.note("its last page has a cursor of '' or 0, which the server refuses")
                     break
                 if error.code == _INVALID_PARAMS and fields and not last:
                     raise _CursorGone from None

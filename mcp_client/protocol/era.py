@@ -32,7 +32,7 @@ from .capabilities import (
     makes_tasks,
 )
 from .headers import NAMED_BY, PROTOCOL_VERSION, HeaderParam, mirrored, name_header, request_headers
-from .jsonrpc import Id, Json, Notification, dump, encode_fields, encode_members, own_id
+from .jsonrpc import Id, Json, Notification, Request, dump, encode_fields, encode_members, own_id
 
 __all__ = [
     "ACKNOWLEDGED",
@@ -74,11 +74,6 @@ LOG_LEVELS = (*("debug", "info", "notice", "warning", "error", "critical", "aler
 """The log levels from the least to the most severe, as in RFC 5424."""
 
 
-def is_news(message: object) -> bool:
-    """Whether a message of a server is more than a ping or a log line."""
-    return getattr(message, "method", None) not in ("ping", LOGGED)
-
-
 class Topic(NamedTuple):
     """A kind of change that a server can be asked to announce."""
 
@@ -112,6 +107,20 @@ RESOURCES = Topic(
     "listChanged",
     {"resourcesListChanged": True},
 )
+
+
+_CHANGES = (TOOLS.notice, PROMPTS.notice, RESOURCES.notice, RESOURCE_UPDATED, COMPLETED)
+_OF_TASKS = "notifications/tasks/"
+
+
+def is_news(message: object) -> bool:
+    """Whether a message that belongs to no request of ours is a request, or reports a change.
+
+    A ping, a log line and what no one waits for are signs of life only.
+    """
+    if type(message) is Request:
+        return message.method != "ping"
+    return type(message) is Notification and message.method.startswith((*_CHANGES, _OF_TASKS))
 
 
 def updates_of(uri: str) -> Topic:

@@ -6,7 +6,7 @@ lives:
 
 - A stream that ended is opened again after the ``retry`` the server named, else after half a
   second. Streams that end soon and bring nothing are opened ever more slowly. A stream that lasted
-  some seconds, or brought anything but a ping or a log line, resets that.
+  some seconds, or brought a request, a change, or what a request waits for, resets that.
 - No connection, and statuses that pass (5xx, 408, 425, 429), are tried again likewise, and not
   before a ``Retry-After``.
 - 404 or 410, once a stream was open, means that the session is gone. Before that it means, as 405

@@ -327,7 +327,7 @@ class HttpSession:
             for message in self._parsed(frame, None):
                 if type(message) is ErrorResponse:
                     message = response.without_secrets(message)
-                self._listener.brought |= is_news(message)
+                self._listener.brought |= is_news(message) or self._multiplexer.is_awaited(message)
                 self._multiplexer.sort(frame, message)
 
     async def _read_response(self, response: HttpResponse, inner: LineExchange) -> None:

@@ -283,6 +283,12 @@ class Multiplexer:
 
     # ----------------------------------------------------------------- sorting
 
+    def is_awaited(self, message: Any) -> bool:
+        """Whether the message is for a request under way."""
+        if type(message) is Notification:
+            return self._owner()(message) in self.exchanges
+        return type(message) in (Response, ErrorResponse) and message.id in self.exchanges
+
     def sort(self, line: bytes, message: Any) -> None:
         """Sort one message."""
         kind = type(message)

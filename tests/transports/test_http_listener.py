@@ -75,6 +75,17 @@ async def test_a_stream_that_is_cut_again_and_again_is_opened_again_each_time() 
             await listened.opened.wait()
 
 
+SIGNS_OF_LIFE: list[Any] = [
+    {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "no stream for you"}},
+    {"jsonrpc": "2.0", "id": 999, "result": {}},
+    [{"jsonrpc": "2.0"}],
+    {"jsonrpc": "2.0", "method": "notifications/heartbeat"},
+    {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {}},
+    {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": 999}},
+]
+"""What no one waits for, and is not a change."""
+
+
 async def test_only_streams_that_bring_nothing_are_counted_as_in_vain(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +101,8 @@ async def test_only_streams_that_bring_nothing_are_counted_as_in_vain(
         await reply.stream()
         await reply.event({"jsonrpc": "2.0", "id": number, "method": "ping"})
         await reply.event({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
+        for event in SIGNS_OF_LIFE:
+            await reply.event(event)
         if number == 4:
             await reply.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         await reply.end()
