@@ -6,7 +6,7 @@ second, but a server that takes ten seconds to start must not be mistaken for on
 counted from the moment the server has read the probe, which the transport can observe. If the
 revision is fixed, there is no alternative, and the response has the complete connect timeout.
 
-A server may hang because of the probe. If it has read everything and is silent after a third of the
+A server may hang because of the probe. If it has read the probe and is silent after a third of the
 connect timeout, it is started again and gets ``initialize`` first. Nothing is started once the
 connect timeout has expired: the error is raised at once, and the process is ended in the
 background.
@@ -316,8 +316,9 @@ class ConnectionAttempt:
             now = self._now()
             if give_up is None:
                 unread = self._transport.unread()
-                if not unread:
-                    give_up = now + (_PROBE_SECONDS if unread == 0 else _PROBE_SECONDS_BLIND)
+                # A server that is to be replaced has read the probe: it does not start slowly.
+                if not unread or step.replaces:
+                    give_up = now + (_PROBE_SECONDS_BLIND if unread is None else _PROBE_SECONDS)
                     give_up = max(give_up, earliest)
             until = min(self._deadline, now + _POLL_SECONDS if give_up is None else give_up)
             try:

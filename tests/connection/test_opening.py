@@ -465,6 +465,8 @@ for line in sys.stdin.buffer:
     else:
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}) + "\n")
     sys.stdout.flush()
+    while answer.get("asleep"):
+        time.sleep(60)
 log.write("end of input\n")
 while answers.get("ignores the end"):
     time.sleep(60)
@@ -481,6 +483,7 @@ def raw(text: str) -> dict[str, Any]:
 
 _ID_0 = raw('{"jsonrpc": "2.0", "id": 0, "result": {}}\n')
 _WITH_CR = raw('{"jsonrpc": "2.0", "id": ID, "result": {}}\r')
+_ASLEEP = {**raw('{"jsonrpc": "2.0", "id": null, "error": {"code": -32600}}\n'), "asleep": True}
 
 _NOT_OURS = "lines that are not responses to our requests"
 STDIO = [
@@ -501,6 +504,12 @@ STDIO = [
         {P: ["stuck"], I: [speaks(NEW)]},
         NEW,
         ["start", P, *offer(NEW), "start", *offer(NEW)],
+    ),
+    Row(
+        "so is one that reads nothing more after its response to the probe",
+        {P: [_ASLEEP], I: [speaks(NEW)]},
+        NEW,
+        ["start", P, "start", *offer(NEW)],
     ),
     Row(
         "so is one that refuses every initialize after the probe",
