@@ -147,7 +147,7 @@ def parse_required_urls(data: object, server: str) -> tuple[ElicitRequest, ...]:
         raise RequestRefused(INVALID_PARAMS, f"elicitations is not a list of 1 to {_MAX_URLS}")
     requests = []
     for params in found:
-        if not isinstance(params, dict) or params.get("mode") != "url":
+        if not isinstance(params, dict) or params.get("mode") not in (None, "url"):
             raise RequestRefused(INVALID_PARAMS, "one of its elicitations is not of mode 'url'")
         message = params.get("message")
         requests.append(_url_request(params, server, message if isinstance(message, str) else ""))

@@ -273,11 +273,16 @@ class PromptMessage:
 
     @classmethod
     def from_wire(cls, message: Any, server: str, origin: str = "") -> PromptMessage:
-        """Parse a message. Raises ``ValueError`` if it is invalid."""
+        """Parse a message. Raises ``ValueError`` if it is invalid.
+
+        A text is a block of text, and a list of one block is that block.
+        """
         if type(message) is not dict or message.get("role") not in _ROLES:
             raise ValueError("a message is not a JSON object with the role 'user' or 'assistant'")
-        content = content_block(message.get("content"), server, origin)
-        return cls(message["role"], content, message)
+        content = message.get("content")
+        content = content[0] if type(content) is list and len(content) == 1 else content
+        content = {"type": "text", "text": content} if type(content) is str else content
+        return cls(message["role"], content_block(content, server, origin), message)
 
     def __str__(self) -> str:
         return str(self.content)

@@ -91,6 +91,17 @@ async def test_any_kind_of_content_may_be_in_a_message() -> None:
 
 
 @pytest.mark.parametrize(
+    "content", ["said", {"text": "said"}, ["said"], [{"type": "text", "text": "said"}]]
+)
+async def test_a_message_whose_content_is_written_shorter_has_its_text(content: Any) -> None:
+    message = {"role": "user", "content": content}
+    async with reading(Odd("prompts/get", {"messages": [message]})) as session:
+        (found,) = (await session.get_prompt("p")).messages
+    assert isinstance(found.content, TextContent)
+    assert (str(found), found.raw) == ("said", message)
+
+
+@pytest.mark.parametrize(
     "odd",
     [
         {},

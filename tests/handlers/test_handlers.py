@@ -915,6 +915,21 @@ async def test_a_malformed_list_of_urls_reaches_no_handler(elicitations: Any) ->
     assert seen == []
 
 
+@pytest.mark.parametrize("mode", [{}, {"mode": None}])
+async def test_a_required_url_needs_no_mode(mode: Any) -> None:
+    seen: list[ElicitRequest] = []
+
+    def decline(request: ElicitRequest) -> Decline:
+        seen.append(request)
+        return Decline()
+
+    server = Wanting(NEWEST_HANDSHAKE)
+    server.elicitations = ({**mode, "url": URL, "message": "visit", "elicitationId": "e"},)
+    with pytest.raises(UrlElicitationRequired):
+        await asked(server, Handlers(elicitation=decline))
+    assert [request.url for request in seen] == [URL]
+
+
 def test_the_text_of_a_log_message_is_its_data() -> None:
     assert LogMessage("s", "info", None, {"a": 1}, '{"a":1}').text == '{"a":1}'
 
