@@ -178,6 +178,11 @@ class Refusal(NamedTuple):
     """The JSON-RPC error in its body, or else the error of its status."""
 
     @property
+    def code(self) -> int | None:
+        """The code of the JSON-RPC error."""
+        return self.outcome.code if isinstance(self.outcome, ErrorResponse) else None
+
+    @property
     def auth_error(self) -> AuthError | None:
         """The error of a refused login."""
         return self.outcome if isinstance(self.outcome, AuthError) else None
@@ -354,6 +359,9 @@ def _text_of(error: BaseException) -> str:
 ENDED = frozenset({404, 410})
 _CODES = frozenset({-32600, -32001})
 """JSON-RPC codes of a server for requests that it did not run."""
+_OF_REQUEST = frozenset({-32601, -32602})
+"""JSON-RPC codes that are about the request: some servers send them with 404, as later revisions do
+for an unknown method."""
 _CLEAR = ("insufficient_scope", "use_dpop_nonce")
 """Errors in a challenge that are about the credentials for certain."""
 _MAX_CHARS = 2000
@@ -389,14 +397,15 @@ def session_has_ended(status: int, text: str, code: int | None = None) -> bool:
     Args:
         status: The HTTP status.
         text: The words of the refusal.
-        code: The code of a JSON-RPC error, if the response is one with a status of success. A tool
-            may have sessions of its own, so only few codes count without the name of the header.
+        code: The code of a JSON-RPC error, if the response is one. With a status of success, only
+            few codes count without the name of the header: a tool may have sessions of its own.
+            With 404, a few codes are about the method or the tool.
     """
     if status >= 500:
         found = _LOST.search(_words(text))
         return found is not None and not _BROKE.search(found.group())
     if status >= 300:
-        return status in ENDED or names_lost_session(text)
+        return (status in ENDED and code not in _OF_REQUEST) or names_lost_session(text)
     if code not in _CODES and not _OF_MCP.search(_words(text)):
         return False
     return names_lost_session(text)

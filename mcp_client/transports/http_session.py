@@ -207,7 +207,7 @@ class HttpSession:
         headers, body, user_headers = sent
         refusal = await http_error(self.client.endpoint, response, inner.id, agreed=True)
         words = refusal.words
-        ended = self.id is not None and session_has_ended(response.status, words)
+        ended = self.id is not None and session_has_ended(response.status, words, refusal.code)
         if ended and response.status not in ENDED:
             ended = self._refused.note_words(body.data)
         if self.id and not ended and refusal.auth_error:

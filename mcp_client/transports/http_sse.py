@@ -214,7 +214,8 @@ class SseTransport(HttpBasedTransport):
             endpoint = self._endpoint or ""
             announced = client.endpoint._replace(url=endpoint, announced_by=client.endpoint.url)
             refusal = await http_error(announced, response, inner.id, agreed=self._agreed)
-            if self._agreed and session_has_ended(response.status, refusal.words):
+            ended = session_has_ended(response.status, refusal.words, refusal.code)
+            if self._agreed and ended:
                 self._end()
                 raise client.endpoint.session_lost(refusal.words)
             inner.deliver(refusal.response())

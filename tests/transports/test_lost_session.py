@@ -44,6 +44,8 @@ def error(code: int, message: str, **members: Any) -> dict[str, Any]:
 LOST = [
     refusal(404),
     refusal(410, b"Gone"),
+    refusal(404, error(-32603, "Not Found")),
+    refusal(404, error(-32602, "Invalid session ID")),
     refusal(400, b"No active session"),
     refusal(400, b"Unknown Mcp-Session-Id header"),
     refusal(400, b"Bad Request: No valid session ID provided"),
@@ -74,6 +76,8 @@ STILL_OPEN = [
     (refusal(500, b"Internal error"), ServerError),
     (refusal(503, b"overloaded"), ServerError),
     (refusal(504), OutcomeUnknown),
+    (refusal(404, error(-32601, "Method not found")), ServerError),
+    (refusal(404, error(-32602, "Unknown tool: echo")), ServerError),
     (refusal(500, error(-32603, "Protocol error: Session closed. The page is gone.")), ServerError),
     (refusal(500, b"RuntimeError: Session is closed"), ServerError),
     (refusal(500, error(-32000, "SSH session lost while the command ran")), ServerError),
