@@ -139,7 +139,7 @@ class SseTransport(HttpBasedTransport):
                 exchanges = self._multiplexer.exchanges
                 exchange = None if message.id is None else exchanges.get(message.id)
                 ended = self._agreed and session_has_ended(200, message.message, message.code)
-                if exchange is not None and ended:
+                if exchange is not None and ended and not exchange.begun:
                     exchange.fail(self._open_client().endpoint.session_lost(message.message))
                     self._end()
                     return

@@ -67,12 +67,14 @@ class LineExchange:
 
     __slots__ = (
         *("_failure", "_inbox", "_multiplexer", "_until", "_waiter"),
-        *("id", "pending", "settled"),
+        *("begun", "id", "pending", "settled"),
     )
 
     def __init__(self, multiplexer: Multiplexer, id: Id) -> None:
         self.id: Id = id
         self.settled: bool = False
+        self.begun: bool = False
+        """Whether the server has sent a notification for it."""
         self.pending: Pending | None = None
         """The line of the request, if it could not leave at once."""
         self._multiplexer = multiplexer
@@ -116,7 +118,9 @@ class LineExchange:
         if len(inbox) >= self._multiplexer.limits.notices:
             inbox.pop(0)
             self._multiplexer.stats.dropped_notices += 1
-        if type(message) is not Notification:
+        if type(message) is Notification:
+            self.begun = True
+        else:
             self.settled = self._multiplexer.has_answered = True
         inbox.append(message)
         waiter = self._waiter

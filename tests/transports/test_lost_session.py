@@ -244,6 +244,28 @@ async def test_the_error_of_a_call_that_was_begun_is_its_own() -> None:
     assert len(app.calls) == 1
 
 
+async def test_the_error_of_a_call_that_was_begun_is_its_own_over_http_sse_too() -> None:
+    app = Legacy(begin=lambda arguments: None)
+
+    async def handler(request: Request, reply: Reply) -> None:
+        await app(request, reply)
+        if request.rpc_method == "tools/call" and app.stream is not None:
+            token = request.message["params"]["_meta"]["progressToken"]
+            progress = {"progressToken": token, "progress": 1}
+            notice = {"method": "notifications/progress", "params": progress}
+            await app.stream.event({"jsonrpc": "2.0", **notice})
+            await app.stream.event(failure(request, -32600, "Session not found"))
+
+    async with (
+        serving(handler, "/sse") as server,
+        connect(server.url, approval=allow_all) as session,
+    ):
+        with pytest.raises(ServerError, match="Session not found"):
+            await session.call_tool("begin", on_progress=lambda *reported: None)
+        assert session.generation == 1
+    assert len(app.calls) == 1
+
+
 @pytest.mark.parametrize("body", [HTML, b"", b"{", b'{"status": "ok"}'])
 async def test_three_unreadable_responses_in_a_row_end_the_session(body: bytes) -> None:
     app = Forgetful((200, body, {}))
