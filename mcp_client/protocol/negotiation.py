@@ -40,7 +40,7 @@ from collections.abc import Generator
 from enum import Enum, auto
 from typing import Any, TypeAlias
 
-from ..errors import Advice, AuthError, ConnectError, McpError, NegotiationError
+from ..errors import Advice, ConnectError, McpError, NegotiationError
 from .capabilities import HANDSHAKE, MISSING_CAPABILITY, STATELESS, ClientDeclaration
 from .era import Era, HandshakeEra, StatelessEra, discover_params, initialize_params
 from .headers import PROTOCOL_VERSION, request_headers
@@ -62,6 +62,7 @@ from .opening import (
     accepted_revision,
     choose,
     listed_in,
+    may_be_the_method,
     refused_probe,
     supported_by,
 )
@@ -317,7 +318,7 @@ class _Conversation:
         if not self._is_probe_open or isinstance(outcome, AnsweredWithError):
             return
         # A gateway may refuse the method as if it were the credentials, or a fault.
-        is_of_all = meaning is _Meaning.LOCKED and not _may_be_the_method(outcome)
+        is_of_all = meaning is _Meaning.LOCKED and not may_be_the_method(outcome)
         if is_of_all or self._pin is not None or self._probes > 1:
             raise outcome.error
         self._deviations.append(_UNKNOWN_METHOD)
@@ -445,17 +446,6 @@ class _Conversation:
                 return error
             case _:
                 return ConnectError("the server does not answer initialize", retryable=True)
-
-
-def _may_be_the_method(outcome: Failed) -> bool:
-    """Whether 401 or 403 may be the refusal of the method, and not of who asks."""
-    error = outcome.error
-    if not isinstance(error, AuthError) or error.http_status not in (401, 403):
-        return False
-    challenge = error.challenge or ""
-    if outcome.with_credentials:
-        return "use_dpop_nonce" not in challenge
-    return error.http_status == 403 and not challenge
 
 
 def is_busy(outcome: AnsweredWithError | Failed) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from ..errors import Advice, McpError, NegotiationError
+from ..errors import Advice, AuthError, McpError, NegotiationError
 from .capabilities import (
     HANDSHAKE,
     LATEST_HANDSHAKE,
@@ -35,6 +35,7 @@ __all__ = [
     "accepted_revision",
     "choose",
     "listed_in",
+    "may_be_the_method",
     "refused_probe",
     "supported_by",
 ]
@@ -147,6 +148,17 @@ class Failed(NamedTuple):
 
 Outcome: TypeAlias = Answered | AnsweredWithError | Silent | Failed
 Refusal: TypeAlias = AnsweredWithError | Failed | Silent
+
+
+def may_be_the_method(outcome: Failed) -> bool:
+    """Return whether 401 or 403 may be the refusal of the method, and not of who asks."""
+    error = outcome.error
+    if not isinstance(error, AuthError) or error.http_status not in (401, 403):
+        return False
+    challenge = error.challenge or ""
+    if outcome.with_credentials:
+        return "use_dpop_nonce" not in challenge
+    return error.http_status == 403 and not challenge
 
 
 # ----------------------------------------------------------------------- revisions

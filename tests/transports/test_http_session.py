@@ -267,7 +267,7 @@ async def test_a_notification_answered_with_a_frame_is_noted_and_survived() -> N
 
 
 @pytest.mark.parametrize(("status", "after"), [(429, None), (429, "0"), (503, "0")])
-async def test_a_server_that_is_too_busy_to_take_initialized_is_told_again(
+async def test_a_server_that_is_too_busy_to_take_initialized_receives_it_again(
     status: int, after: str | None
 ) -> None:
     app, told = Handshake(), list[int]()
