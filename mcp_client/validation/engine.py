@@ -117,6 +117,7 @@ def find_problems(validator: Any, value: Any) -> tuple[list[list[str]], str] | N
 
     try:
         errors = list(itertools.islice(validator.iter_errors(value), _MAX_ERRORS))
+        return _reported_problems(errors) if errors else None
     except Unresolvable as error:
         raise UnusableSchema(_unresolved(error.ref)) from None
     except (RecursionError, MemoryError):
@@ -125,7 +126,6 @@ def find_problems(validator: Any, value: Any) -> tuple[list[list[str]], str] | N
         return [["", "numbers that can be compared", "a number that is too large"]], ""
     except BaseException as error:  # noqa: BLE001 - a hostile schema finds what jsonschema lets through
         raise _refusal(error) from None
-    return _reported_problems(errors) if errors else None
 
 
 def _refusal(error: BaseException) -> BaseException:

@@ -6,6 +6,7 @@ invariant of ``usable_schema``; a skipped part is noted with its place and the r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
@@ -14,7 +15,7 @@ from ..protocol.json_paths import copy_of, escape, parse, resolve
 from ..runtime.safe_text import safe_text
 from .ecma_patterns import Untranslatable, translate
 from .keyword_shapes import SHAPES, TYPES
-from .schema_shape import DRAFT3, DRAFT4, LATEST, OLD, dialect_of, shown
+from .schema_shape import DIALECTS, DRAFT4, DRAFT7, LATEST, OLD, dialect_of, shown
 
 __all__ = ["Repair"]
 
@@ -39,6 +40,22 @@ _ANNOTATIONS = frozenset(
     | {"contentSchema", "readOnly", "writeOnly", "deprecated", "examples", "$defs", "definitions"}
 )
 """Keywords without which a schema means the same."""
+_ADDED = (
+    (),
+    ("$id", "const", "contains", "propertyNames"),
+    ("if", "then", "else"),
+    (
+        *("dependentRequired", "dependentSchemas", "minContains", "maxContains"),
+        *("unevaluatedItems", "unevaluatedProperties"),
+    ),
+    ("prefixItems",),
+)
+"""The keywords that each of ``DIALECTS`` added to the one before: there they mean nothing."""
+_OLDER_SHAPES = {**SHAPES, "additionalItems": SHAPES["items"]}
+_EXCLUSIVE = ("exclusiveMinimum", "exclusiveMaximum")
+_ANCHOR = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*")
+_NEUTRAL = {"$recursiveRef": str, "$recursiveAnchor": bool, "$vocabulary": dict}
+"""Keywords of 2019-09 with the types of their values; in 2020-12 they limit nothing."""
 _MAX_CHAIN = 16
 """References in a row that are followed to see whether they end."""
 _META = "https://json-schema.org/draft/"
@@ -65,6 +82,8 @@ class Repair:
         self.root: dict[str, Any] = copy_of(schema)
         """The part that can be judged; equal to the schema if there was nothing to change."""
         self._is_latest = is_named and dialect == LATEST
+        self._oldest = DRAFT7 if dialect == DRAFT4 else dialect
+        """The oldest dialect in which a part is written: nothing of draft-04 remains."""
         self.skipped: list[str] = []
         self.is_broken: bool = False
         self.mixed: list[str] = []
@@ -128,16 +147,19 @@ class Repair:
             self._skip(node, "$schema", f"the dialect '{safe_text(named, 60)}' is not known")
             return None
         node = node._replace(dialect=dialect if is_named else node.dialect)
-        if is_named and named.removesuffix("#") != dialect:  # type: ignore[union-attr]
-            part["$schema"] = dialect
-        elif not is_named:
+        written = self._written(node)
+        if is_named and (written == dialect or part is self.root):
+            if named.removesuffix("#") != written:  # type: ignore[union-attr]
+                part["$schema"] = written
+        else:
             part.pop("$schema", None)
-        self._identify(node)
-        for keyword in list(part):
-            item, shape = part.get(keyword), SHAPES.get(keyword)
+        if written != node.dialect:
+            self._modernize(node, written)
+        self._identify(node, written)
+        shapes = SHAPES if node.dialect == LATEST else _OLDER_SHAPES
+        for keyword in list(part) if node.dialect in DIALECTS else ():
+            item, shape = part.get(keyword), shapes.get(keyword)
             if shape is None or shape.check(item) or keyword not in part:
-                continue
-            if dialect == DRAFT3:
                 continue
             skipped = len(self.skipped)
             if not self._rewritten(node, keyword, item):
@@ -146,25 +168,59 @@ class Repair:
                 else:
                     self._skip(node, keyword, f"it is {shown(item)}, not {shape.expected}")
                     self._skip_dependents(part, keyword, item)
-            is_same = keyword in part and part[keyword] == item
+            is_same = written != node.dialect or (keyword in part and part[keyword] == item)
             if len(self.skipped) == skipped < _MAX_NOTES > len(self.slips) and not is_same:
                 self.slips.append(_place(node, keyword))
         self._translate(node)
         return node
 
-    def _identify(self, node: _Node) -> None:
+    def _written(self, node: _Node) -> str:
+        """Return the dialect in which a part is written: its own, unless the root's is newer.
+
+        ``jsonschema`` checks all of a schema by the meta-schema of its root.
+        """
+        both = (node.dialect, self._oldest)
+        return max(both, key=DIALECTS.index) if {*both} <= {*DIALECTS} else node.dialect
+
+    def _modernize(self, node: _Node, written: str) -> None:
+        """Write what is of an older dialect so that it means the same in a newer one."""
+        part = node.part
+        for added in _ADDED[DIALECTS.index(node.dialect) + 1 :]:
+            for keyword in added:
+                part.pop(keyword, None)
+        if node.dialect in OLD and "$ref" in part:
+            for keyword in part.keys() - _BESIDE_REFERENCE - {"$ref"}:
+                del part[keyword]
+        if node.dialect == DRAFT4:
+            if type(part.get("id")) is str:
+                part["$id"] = part.pop("id")
+            for keyword in _EXCLUSIVE:
+                if type(part.get(keyword)) is bool:
+                    self._exclusive(node, keyword, part[keyword])
+        if written not in OLD and type(depends := part.get("dependencies")) is dict:
+            names = {name: item for name, item in depends.items() if type(item) is list}
+            part["dependentRequired"] = names
+            part["dependentSchemas"] = {k: v for k, v in depends.items() if k not in names}
+
+    def _identify(self, node: _Node, written: str) -> None:
         """Note how the schema can be referred to."""
         part = node.part
+        for keyword, kind in _NEUTRAL.items():
+            if written == LATEST or type(part.get(keyword)) is not kind:
+                part.pop(keyword, None)
         for keyword in ("$id", "id", "$anchor", "$dynamicAnchor"):
             name = part.get(keyword)
             if type(name) is not str:
                 if keyword != "id" or node.dialect in OLD:
                     part.pop(keyword, None)
             elif keyword in ("$anchor", "$dynamicAnchor"):
-                self._anchors.add(name)
+                if _ANCHOR.fullmatch(name):
+                    self._anchors.add(name)
+                else:
+                    del part[keyword]
             elif name.startswith("#"):
                 self._anchors.add(name[1:])
-                if keyword == "$id" and node.dialect not in OLD and name[1:]:
+                if keyword == "$id" and written not in OLD and name[1:]:
                     part["$anchor"] = part.pop("$id")[1:]  # as drafts 6 and 7 write it
             else:
                 self._ids.add(name.removesuffix("#").rpartition("/")[2])
@@ -189,7 +245,7 @@ class Repair:
         match keyword, item:
             case "items", list():
                 return self._tuple(node, item)
-            case (("exclusiveMinimum" | "exclusiveMaximum"), bool()):
+            case _, bool() if keyword in _EXCLUSIVE:
                 self._exclusive(node, keyword, item)
             case "type", _:
                 return self._type(node, item)
@@ -239,11 +295,11 @@ class Repair:
 
     def _tuple(self, node: _Node, items: list[Any]) -> bool:
         """A list of ``items``, which 2020-12 calls ``prefixItems``."""
-        part = node.part
-        if "prefixItems" in part and node.dialect == LATEST:
+        part, is_latest = node.part, self._written(node) == LATEST
+        if "prefixItems" in part and is_latest:
             return False
         first = self._all_schemas(node, "items", items)
-        if node.dialect != LATEST and first:
+        if first and not is_latest:
             part["items"] = first
             return True
         part.pop("items", None)
@@ -257,8 +313,6 @@ class Repair:
 
     def _exclusive(self, node: _Node, keyword: str, flag: bool) -> None:
         """Convert a boolean exclusive bound, as in draft-04."""
-        if node.dialect == DRAFT4:
-            return
         part, bound = node.part, f"{keyword[9:12].lower()}imum"
         del part[keyword]
         if flag and SHAPES[bound].check(part.get(bound)):
@@ -266,7 +320,7 @@ class Repair:
         self._mix(node, keyword, f"a boolean '{keyword}' is of draft-04")
 
     def _mix(self, node: _Node, keyword: str, what: str) -> None:
-        if self._is_latest and len(self.mixed) < _MAX_NOTES:
+        if self._is_latest and node.dialect == LATEST and len(self.mixed) < _MAX_NOTES:
             self.mixed.append(f"{_place(node, keyword)} ({what})")
 
     def _type(self, node: _Node, item: Any) -> bool:

@@ -23,8 +23,9 @@ from .keyword_shapes import SHAPES, TYPES, is_names, is_schema_list, is_type
 from .known_cost import simple_pattern
 
 __all__ = [
-    "DRAFT3",
+    "DIALECTS",
     "DRAFT4",
+    "DRAFT7",
     "LATEST",
     "NO_LIMITS",
     "OLD",
@@ -39,20 +40,22 @@ __all__ = [
 ]
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
-_DRAFT7 = "http://json-schema.org/draft-07/schema"
-COMMON_DIALECTS = frozenset({LATEST, _DRAFT7})
+DRAFT7 = "http://json-schema.org/draft-07/schema"
+COMMON_DIALECTS = frozenset({LATEST, DRAFT7})
 DRAFT4 = "http://json-schema.org/draft-04/schema"
-DRAFT3 = "http://json-schema.org/draft-03/schema"
+_DRAFT3 = "http://json-schema.org/draft-03/schema"
 _DRAFT6 = "http://json-schema.org/draft-06/schema"
 _DRAFT2019 = "https://json-schema.org/draft/2019-09/schema"
-OLD = frozenset({DRAFT3, DRAFT4, _DRAFT6, _DRAFT7})
+DIALECTS = (DRAFT4, _DRAFT6, DRAFT7, _DRAFT2019, LATEST)
+"""The dialects from draft-04 on, in their order. Draft-03 differs too much from them."""
+OLD = frozenset({_DRAFT3, DRAFT4, _DRAFT6, DRAFT7})
 """The dialects in which keywords beside ``$ref`` do not count."""
 _NAMED = {
-    "3": DRAFT3,
+    "3": _DRAFT3,
     "4": DRAFT4,
     "5": DRAFT4,
     "6": _DRAFT6,
-    "7": _DRAFT7,
+    "7": DRAFT7,
     "8": _DRAFT2019,
     "2019-09": _DRAFT2019,
     "2020-12": LATEST,
@@ -280,7 +283,7 @@ class _Survey:
                 raise _OverLimit(_exceeded(limits.subschemas, "objects", "subschemas"))
             if len(found.references) > limits.references:
                 raise _OverLimit(_exceeded(limits.references, "references", "references"))
-        if found.fault and self._newer and self._dialect == _DRAFT7:
+        if found.fault and self._newer and self._dialect == DRAFT7:
             found.fault = ""  # it may be under a keyword that draft-07 does not know
             self.found.is_doubtful = True
 
@@ -332,7 +335,7 @@ class _Survey:
             if not known:
                 continue
             self._newer = self._newer or shape.is_newer
-            is_tuple = keyword == "items" and kind is list and self._dialect == _DRAFT7
+            is_tuple = keyword == "items" and kind is list and self._dialect == DRAFT7
             if is_tuple or not self._is_common:
                 found.is_doubtful = True
             elif not shape.check(item):

@@ -6,7 +6,8 @@ that it cannot check. ``usable_schema`` returns a schema that ``checker`` can us
 - Patterns of ECMA-262 are translated for Python (``ecma_patterns``).
 - ``$schema`` is replaced by the official name of its dialect (``schema_shape``).
 - A list of ``items`` and a boolean ``exclusiveMinimum`` have one meaning only in every dialect:
-  they are written in the dialect of the schema.
+  they are written in the dialect of the schema. Draft-04 is written as draft-07, and a part that
+  names an older dialect than the whole schema is written in that of the whole.
 - These are skipped: a keyword with a value of the wrong shape, a pattern that cannot be translated,
   a reference without a target, and a part of an unknown dialect.
 

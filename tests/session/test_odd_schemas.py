@@ -21,6 +21,8 @@ Verdict = Literal["slip", "skipped", "mixed"]
 """A slip that leaves no doubt about the meaning; a part that is skipped, with a finding; or what is
 of another dialect than ``$schema`` names."""
 LATEST = "https://json-schema.org/draft/2020-12/schema"
+OF_4 = {"$schema": "http://json-schema.org/draft-04/schema#"}
+OF_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
 STRICTNESS: list[Strictness] = ["strict", "warn", "off"]
 GREEK = r"^\p{Script=Greek}+$"
 ENDLESS = {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
@@ -79,6 +81,7 @@ SLIPS: list[tuple[str, Any, Verdict]] = [
     ("multipleOf is 0", of_member({"multipleOf": 0}), "skipped"),
     ("uniqueItems is a text", of_member({"uniqueItems": "true"}), "skipped"),
     ("dependentRequired of a text", of_member({}, dependentRequired={"a": "n"}), "skipped"),
+    ("additionalItems is null", of_member({"additionalItems": None}, **OF_7), "skipped"),
     ("a definition is null", of_member({"$ref": "#/$defs/a"}, **{"$defs": {"a": None}}), "skipped"),
     # What has one meaning all the same.
     ("description is null", of_member({"description": None}), "slip"),
@@ -101,6 +104,16 @@ SLIPS: list[tuple[str, Any, Verdict]] = [
     ("a closed tuple", of_member({**TUPLE, "additionalItems": False}), "slip"),
     ("a bound of draft-04", of_member({"minimum": 0, "exclusiveMinimum": True}), "slip"),
     ("no bound of draft-04", of_member({"maximum": 0, "exclusiveMaximum": False}), "slip"),
+    ("an additionalItems of PHP", of_member({"additionalItems": []}, **OF_7), "slip"),
+    ("nothing required in draft-04", of_member({"required": []}, **OF_4), "slip"),
+    ("a later bound in draft-04", of_member({"exclusiveMinimum": 5}, **OF_4), "slip"),
+    ("a later schema in draft-04", of_member(True, **OF_4), "slip"),
+    ("a value twice in draft-04", of_member({"enum": [1, 1]}, **OF_4), "slip"),
+    ("a tuple with its own dialect", of_member({**TUPLE, **OF_7}), "slip"),
+    ("a bound with its own dialect", of_member({"exclusiveMaximum": True, **OF_4}), "slip"),
+    ("a name that is no anchor", of_member({"$anchor": "the a"}), "slip"),
+    ("an anchor of 2019-09", of_member({"$recursiveAnchor": True}), "slip"),
+    ("a vocabulary of its own", of_member({}, **{"$vocabulary": 7}), "slip"),
     ("an anchor of draft-07", of_member({"$ref": "#x"}, definitions={"x": {"$id": "#x"}}), "slip"),
     # Another dialect than the one named.
     ("a tuple in 2020-12", of_member(TUPLE, **{"$schema": LATEST}), "mixed"),

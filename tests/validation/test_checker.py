@@ -162,6 +162,13 @@ async def test_a_dialect_is_honoured() -> None:
         await verdict(tuples, ["x"])
 
 
+async def test_a_value_whose_problem_cannot_be_described_makes_the_schema_unusable() -> None:
+    types = ["string", {"type": "object"}]  # which only draft-03 takes for types
+    schema = {"$schema": "http://json-schema.org/draft-03/schema#", "type": types}
+    with pytest.raises(InvalidSchema, match="cannot be used: TypeError"):
+        await verdict(schema, 5)
+
+
 @pytest.mark.parametrize(
     "schema",
     [

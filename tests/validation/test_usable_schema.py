@@ -36,14 +36,15 @@ def within(schema: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"a": schema}}
 
 
+# Draft-04 is written as draft-07, which means the same and has less strict shapes.
 SPELLINGS: list[tuple[Any, str | None]] = [
     *(
         (f"http{s}://json-schema.org/{name}/schema{end}", meant)
-        for name, meant in (("draft-07", DRAFT_7), ("draft/2020-12", LATEST), ("draft-04", DRAFT_4))
+        for name, meant in (("draft-07", DRAFT_7), ("draft/2020-12", LATEST), ("draft-04", DRAFT_7))
         for s in ("", "s")
         for end in ("", "#", "/", "#/")
     ),
-    ("http://json-schema.org/draft-05/schema#", DRAFT_4),
+    ("http://json-schema.org/draft-05/schema#", DRAFT_7),
     ("https://json-schema.org/draft-06/schema", "http://json-schema.org/draft-06/schema"),
     (
         "http://json-schema.org/draft/2019-09/schema#",
@@ -113,7 +114,7 @@ OLDER: list[tuple[Any, list[Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("dialect", [None, LATEST, DRAFT_7])
+@pytest.mark.parametrize("dialect", [None, LATEST, DRAFT_7, DRAFT_4])
 @pytest.mark.parametrize(("schema", "good", "bad"), OLDER)
 def test_what_older_drafts_write_means_the_same_in_each_dialect(
     dialect: str | None, schema: Any, good: list[Any], bad: list[Any]
@@ -122,6 +123,33 @@ def test_what_older_drafts_write_means_the_same_in_each_dialect(
     usable = usable_schema(whole if dialect is None else {"$schema": dialect, **whole})
     assert usable.skipped == ()
     assert bool(usable.mixed) is (dialect == LATEST)
+    assert [accepts(usable.schema, {"a": value}) for value in good] == [True] * len(good)
+    assert [accepts(usable.schema, {"a": value}) for value in bad] == [False] * len(bad)
+
+
+IN_OLDER: list[tuple[str, Any, list[Any], list[Any]]] = [
+    *((DRAFT_4, *row) for row in OLDER),
+    *((DRAFT_7, *row) for row in OLDER),
+    (DRAFT_4, {"type": "object", "required": []}, [{}], [1]),
+    (DRAFT_4, {"const": 1, "contains": False, "propertyNames": False}, [2, [], {"a": 1}], []),
+    (DRAFT_4, {"properties": {"b": True, "c": False}}, [{"b": 1}], [{"c": 1}]),
+    (DRAFT_4, {"id": "http://e.com/a.json", "type": "string"}, ["x"], [1]),
+    (DRAFT_7, {"dependencies": {"b": ["c"]}}, [{"b": 1, "c": 1}, {"c": 1}], [{"b": 1}]),
+    (DRAFT_7, {"dependencies": {"b": {"required": ["c"]}}}, [{"b": 1, "c": 1}], [{"b": 1}]),
+    (DRAFT_7, {"$ref": "#/$defs/x", "type": "string"}, [1], ["x"]),
+    (DRAFT_7, {"unevaluatedProperties": False, "dependentRequired": {"b": ["c"]}}, [{"b": 1}], []),
+    (DRAFT_7, {"type": "array", "prefixItems": [{"type": "string"}]}, [[1]], [1]),
+]
+
+
+@pytest.mark.parametrize("root", [{}, {"$schema": LATEST}])
+@pytest.mark.parametrize(("dialect", "schema", "good", "bad"), IN_OLDER)
+def test_a_part_with_an_older_dialect_of_its_own_means_what_it_means_there(
+    root: Any, dialect: str, schema: Any, good: list[Any], bad: list[Any]
+) -> None:
+    more = {"$defs": {"x": {"type": "integer"}}}
+    usable = usable_schema({**root, **within({"$schema": dialect, **schema}), **more})
+    assert (usable.skipped, usable.mixed) == ((), ())
     assert [accepts(usable.schema, {"a": value}) for value in good] == [True] * len(good)
     assert [accepts(usable.schema, {"a": value}) for value in bad] == [False] * len(bad)
 
