@@ -23,6 +23,7 @@ from ..catalog.tool import Tool
 from ..protocol import json_paths as json_pointer
 from ..runtime.safe_text import close_names, near, safe_text
 from ..runtime.strict_json import read_json
+from ..validation.keyword_shapes import TYPES
 from .exits import UsageError
 
 __all__ = [
@@ -54,6 +55,8 @@ _TYPE_NAMES = {
     "object": "{...}",
     "array": "[...]",
 }
+_KINDS = {name: kind for kind, name in _TYPE_NAMES.items()}
+"""The types that slips such as "int" mean."""
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 
 
@@ -76,7 +79,7 @@ def arguments_of(
             arguments[key] = _json(value, word)
             repeated.pop(key, None)
         elif key in repeated and takes_list:
-            repeated[key].append(_item(options, schema, value, word))
+            repeated[key].append(_item(options, schema, value, word, len(repeated[key])))
             arguments[key] = list(repeated[key])
         else:
             arguments[key] = _coerced(options, schema, value, word)
@@ -191,7 +194,8 @@ class _Option(NamedTuple):
     """The names of types; None if none is named."""
     values: tuple[Any, ...] | None = None
     """The values of an ``enum`` or a ``const``; None if any is allowed."""
-    items: Any = None
+    items: tuple[Any, ...] = ()
+    """The schemas of the items of an array, the last for all further ones; empty without any."""
 
     def is_named(self, kind: str) -> bool:
         return self.kinds is not None and kind in self.kinds
@@ -205,7 +209,7 @@ class _Option(NamedTuple):
         if self.kinds is not None and other.kinds is not None:
             kinds = (self.kinds & other.kinds) or self.kinds & {"integer"} or other.kinds
         values = self.values if other.values is None else other.values
-        return _Option(kinds, values, other.items if self.items is None else self.items)
+        return _Option(kinds, values, self.items or other.items)
 
 
 _NO_OPTION: tuple[_Option, ...] = ()
@@ -218,12 +222,13 @@ def _options(schema: Any, root: Mapping[str, Any], depth: int = 0) -> tuple[_Opt
     kinds = schema.get("type")
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     values = tuple(values) if isinstance(values, list) else None
-    names = {kinds} if isinstance(kinds, str) else set()
-    if isinstance(kinds, list):
-        names = {kind for kind in kinds if isinstance(kind, str)}
-    elif values is not None and not names:
+    named = kinds if isinstance(kinds, list) else [kinds]
+    names = {_KINDS.get(kind.lower(), kind.lower()) for kind in named if isinstance(kind, str)}
+    if not names <= TYPES:  # such as "any", which names none
+        names = set()
+    if values is not None and not names:
         names = set(map(_kind_of, values))
-    found: tuple[_Option, ...] = (_Option(frozenset(names) or None, values, schema.get("items")),)
+    found: tuple[_Option, ...] = (_Option(frozenset(names) or None, values, _items_of(schema)),)
     parts = [[_referred(schema, root)]] if _refers(schema) else []
     for key in ("allOf", "anyOf", "oneOf"):
         branches = schema.get(key)
@@ -233,6 +238,15 @@ def _options(schema: Any, root: Mapping[str, Any], depth: int = 0) -> tuple[_Opt
         others = [one for part in alternatives for one in _options(part, root, depth + 1)]
         found = tuple(one.both(other) for one in found for other in others)[:_MAX_OPTIONS]
     return found
+
+
+def _items_of(schema: Mapping[str, Any]) -> tuple[Any, ...]:
+    first, rest = schema.get("prefixItems"), schema.get("items")
+    if isinstance(rest, list):  # as older drafts write it
+        first, rest = rest, schema.get("additionalItems")
+    if isinstance(first, list):
+        return (*first, rest)
+    return () if rest is None else (rest,)
 
 
 def _refers(schema: Mapping[str, Any]) -> bool:
@@ -327,9 +341,12 @@ def _number(value: str, *, whole: bool) -> int | float | None:
     return int(number) if whole and number.is_integer() else number
 
 
-def _item(options: tuple[_Option, ...], root: Mapping[str, Any], value: str, word: str) -> Any:
-    lists = [option for option in options if option.is_named("array")]
-    of_items = tuple(each for option in lists for each in _options(option.items, root))
+def _item(
+    options: tuple[_Option, ...], root: Mapping[str, Any], value: str, word: str, at: int = 0
+) -> Any:
+    lists = [option.items or (None,) for option in options if option.is_named("array")]
+    schemas = [items[min(at, len(items) - 1)] for items in lists]
+    of_items = tuple(each for schema in schemas for each in _options(schema, root))
     return _coerced(of_items, root, value, word)
 
 
@@ -396,6 +413,7 @@ def type_text(schema: Any, root: Any, depth: int = 0) -> str:
 
 
 def _type_name(kind: Any, schema: Mapping[str, Any], root: Any, depth: int) -> str:
+    kind = _KINDS.get(kind.lower(), kind.lower()) if isinstance(kind, str) else kind
     if kind == "array" and isinstance(schema.get("items"), Mapping):
         return f"[{type_text(schema['items'], root, depth + 1)}]"
     properties = schema.get("properties")

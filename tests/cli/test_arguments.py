@@ -224,6 +224,38 @@ def test_a_file_that_is_not_json_object_is_a_usage_error(
         read("@a.json")
 
 
+PAIR = {"prefixItems": [{"type": "integer"}, {"type": "string"}], "items": {"type": "boolean"}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "words", "wanted"),
+    [
+        ({"type": "any"}, ["5"], "5"),
+        ({"type": "any"}, ['{"x": 1}'], {"x": 1}),
+        ({"type": ["string", "any"]}, ["5"], "5"),
+        ({"type": "STRING"}, ["5"], "5"),
+        ({"type": "Integer"}, ["5"], 5),
+        ({"type": "int"}, ["5"], 5),
+        ({"type": "bool"}, ["true"], True),
+        ({"type": "file"}, ["5"], "5"),
+        ({"type": "Array", "items": {"type": "NUMBER"}}, ["5"], [5]),
+        ({"type": "array", **PAIR}, ["5"], [5]),
+        ({"type": "array", **PAIR}, ["5", "5"], [5, "5"]),
+        ({"type": "array", **PAIR}, ["5", "5", "true", "false"], [5, "5", True, False]),
+        ({"anyOf": [{"type": "array", **PAIR}, {"type": "null"}]}, ["5", "5"], [5, "5"]),
+        ({"type": "array", "items": PAIR["prefixItems"]}, ["5", "5", "5"], [5, "5", "5"]),
+        ({"type": "array", "prefixItems": [{"type": "integer"}]}, ["5", "5"], [5, "5"]),
+        ({"type": "array", "prefixItems": []}, ["5"], ["5"]),
+    ],
+    ids=str,
+)
+def test_a_type_of_another_spelling_and_a_tuple_are_read(
+    schema: Any, words: list[str], wanted: Any
+) -> None:
+    root = {"properties": {"a": schema}}
+    assert arguments_of([f"a={word}" for word in words], root, str) == {"a": wanted}
+
+
 def test_a_slip_in_a_name_is_reported() -> None:
     assert check_names({"text": 1}, SCHEMA) is None
     assert check_names({"quite_different": 1}, SCHEMA) is None
@@ -300,6 +332,13 @@ for _ in range(3):
 )
 def test_a_schema_is_described_in_a_few_words(schema: Any, wanted: str) -> None:
     assert type_text(schema, SCHEMA) == wanted
+
+
+def test_a_type_in_capitals_is_described_as_in_small_letters() -> None:
+    assert type_text({"type": "STRING"}, SCHEMA) == "str"
+    assert type_text({"type": ["Integer", "NULL"]}, SCHEMA) == "int|null"
+    assert type_text({"type": "any"}, SCHEMA) == "any"
+    assert type_text({"type": "int"}, SCHEMA) == "int"
 
 
 def test_a_schema_that_refers_to_itself_is_any() -> None:
