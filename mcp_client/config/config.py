@@ -241,7 +241,8 @@ def _why(launch: Launch, error: ConfigError) -> str:
 def _top(parsed: ParsedFile) -> dict[str, Any]:
     value = parsed.document.value
     if not isinstance(value, dict):
-        parsed.note((), "is not an object: write the servers in braces", left_out=True)
+        why = f"is not an object, and was {_taken_for(parsed.program)}: write the servers in braces"
+        parsed.note((), why, left_out=True)
         return {}
     for path in parsed.document.repeated:
         if len(path) == 1:
@@ -328,7 +329,8 @@ def _object_at(parsed: ParsedFile, path: KeyPath) -> dict[str, Any]:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            why = "is not an object: write names and values in braces"
+            why = f"is not an object, in what was {_taken_for(parsed.program)}"
+            why = f"{why}: write names and values in braces"
             parsed.note(path[:depth], why, left_out=True)
             return {}
         found = value

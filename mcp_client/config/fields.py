@@ -371,7 +371,7 @@ class Fields:
         spelled = program.variable(safe_text(name, 60))
         if spelled is not None:
             return f"in {program.title}'s files: {spelled}"
-        return f"in {program.title}'s files do not support variables{program.instead}"
+        return f"{program.title}'s files do not support variables{program.instead}"
 
     def _is_usable(self, text: str, name: str, *parts: str | int) -> bool:
         try:

@@ -251,9 +251,11 @@ def _refuse_grant(fields: Fields, name: str, value: Any) -> None:
 
 def _kind(fields: Fields) -> str | None:
     """Return "command" or "url", the way to the server."""
-    there = [each for each in ("command", "url") if fields.has(each)]
+    there = [each for each in ("command", "url") if fields.raw(each) is not None]
+    if len(there) == 2:  # an empty one says nothing beside the other
+        there = [each for each in there if fields.raw(each) != ""] or there
     named = fields.raw("type")
-    if named is not None:
+    if named not in (None, ""):
         kind = _kind_named(fields, named) if isinstance(named, str) else None
         if kind is None:
             fields.wrong("type", f"is not one of {listed(_TYPES, 9)}: write one of these")

@@ -67,6 +67,48 @@ def reported(config: Config) -> list[tuple[str, bool]]:
     return [(problem.key, problem.left_out) for problem in config.problems]
 
 
+@pytest.mark.parametrize(
+    ("members", "kind"),
+    [
+        ({**A, "url": None, "headers": None}, "command"),
+        ({**A, "url": ""}, "command"),
+        ({**A, "type": ""}, "command"),
+        ({"url": URL, "command": None, "args": None, "env": None, "cwd": None}, "url"),
+        ({"url": URL, "command": "", "args": [], "env": {}}, "url"),
+        ({"url": URL, "command": None, "type": "http"}, "url"),
+    ],
+    ids=str,
+)
+def test_an_empty_field_of_the_other_kind_of_server_says_nothing(
+    tmp_path: Path, members: Any, kind: str
+) -> None:
+    config = config_of(tmp_path, ".mcp.json", {"mcpServers": {"a": members}})
+    assert config.problems == ()
+    if kind == "url":
+        assert headers_of(config, "a") is None
+    else:
+        assert started(config, "a").command == "x"
+
+
+def test_two_ways_to_a_server_are_still_refused_and_so_is_none(tmp_path: Path) -> None:
+    servers = {"both": {**A, "url": URL}, "none": {"command": None}, "empty": {"url": ""}}
+    config = config_of(tmp_path, ".mcp.json", {"mcpServers": servers})
+    assert list(config.servers) == []
+    assert [one.left_out for one in config.problems] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    "content", ["null", "[]", "7", {"mcpServers": []}, {"mcpServers": [A]}, {"mcpServers": "x"}]
+)
+def test_a_file_whose_servers_are_not_an_object_states_what_it_was_taken_for(
+    tmp_path: Path, content: Any
+) -> None:
+    (problem,) = config_of(tmp_path, ".cursor/mcp.json", content).problems
+    assert problem.left_out
+    assert "is not an object" in problem.message
+    assert "taken for a file of Cursor" in problem.message
+
+
 # ------------------------------------------------------------------------- programs
 
 
@@ -369,6 +411,7 @@ def test_a_variable_as_another_program_spells_it_is_reported_with_the_right_spel
         return
     (problem,) = config.problems
     assert RIGHT[name] in problem.message
+    assert "in " + RIGHT[name] not in problem.message or "do not support" not in RIGHT[name]
     assert "hunter2" not in problem.message
     assert problem.left_out is ("a" not in config.servers)
 
