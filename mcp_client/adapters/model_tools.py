@@ -61,6 +61,8 @@ STRUCTURED: Structured = "auto"
 LARGE_RESULTS: Literal["cut", "keep"] = "cut"
 """The defaults of the options of these names."""
 _MAX_PLACES = 50_000
+_MAX_GONE = 1_000
+"""Tools that are gone and whose definitions are stored, in case they return."""
 
 
 class ToolsetOptions(TypedDict, total=False):
@@ -199,8 +201,8 @@ class ModelTools:
         earlier: ModelTools | None,
     ) -> None:
         self._shape = shape
-        self._places: list[str]
-        """The qualified names of all tools that there were, in their order."""
+        self._places: dict[str, Tool | None]
+        """All tools that there were, in their order, each as it was shown last."""
         self._strict = options.get("strict", False)
         self._strict_before = earlier.strict_names() if earlier is not None else set()
         how = options.get("search", False)
@@ -218,7 +220,7 @@ class ModelTools:
         self.tools: dict[str, Tool] = self._for_models(tools)
         """By qualified name."""
         if earlier is None:
-            self._places = list(self.tools)
+            self._places = dict(self.tools)
         self._keeps = options.get("large_results", LARGE_RESULTS) == "keep"
         runs_code = options.get("code", False)
         own = [native.get("name", "")] if native else list(OWN_TOOLS) if how or runs_code else []
@@ -262,11 +264,17 @@ class ModelTools:
     def _updated(self, tools: list[Tool], earlier: ModelTools) -> list[Tool]:
         """Return ``tools`` in their earlier places, those of the same definition as before."""
         now = {tool.qualified_name: tool for tool in tools}
-        self._places = list(dict.fromkeys((*earlier._places, *now)))
-        if len(self._places) > _MAX_PLACES:  # a server may rename its tools without end
-            self._places = list(dict.fromkeys((*(n for n in earlier.tools if n in now), *now)))
-        found = ((earlier.tools.get(name), now[name]) for name in self._places if name in now)
-        return [old if old is not None and _are_same(old, tool) else tool for old, tool in found]
+        places = earlier._places
+        if len(places.keys() | now) > _MAX_PLACES:  # a server may rename its tools without end
+            places = {name: places.get(name) for name in earlier.tools if name in now}
+        self._places = places = {**dict.fromkeys((*places, *now)), **places}
+        gone = places.keys() - now
+        if len(gone) > _MAX_GONE:
+            places |= dict.fromkeys(gone)
+        for name, tool in now.items():
+            old = places[name]
+            places[name] = old if old is not None and _are_same(old, tool) else tool
+        return [tool for name, tool in places.items() if tool is not None and name in now]
 
     def _matching(self, globs: Iterable[str]) -> set[str]:
         found: set[str] = set()

@@ -368,6 +368,31 @@ class TestServersThatAreDown:
             await host.add("two", Toolbox("read").server)
             assert len(gone) == 3 and await updated() == last
 
+    async def test_the_bytes_are_those_of_before_when_tools_come_back_after_they_were_gone(
+        self, lock: Path
+    ) -> None:
+        box = Toolbox()
+        box.offer(tool("forecast"), tool("alarm"))
+        await written(lock, one=box)
+        servers = {"one": lazy(box), "two": Toolbox("read")}
+        async with host_of(servers, pins=lock, keep_listed=0) as host:
+            kit = anthropic.toolset(await host.list_tools())
+            first = json.dumps(kit.tools)
+            await host.session("one")  # its members come in another order than in the lock
+            box.refuse_to_open = JsonRpcError(-32000, "no more")
+            box.end()
+            await until(host, "one", "failed")
+            for _ in range(2):
+                kit = kit.updated(await host.list_tools())
+                assert len(kit.tools) == 1
+            box.refuse_to_open = None
+            await host.reconnect("one")
+            kit = kit.updated(await host.list_tools())
+            assert json.dumps(kit.tools) == first
+            box.offer(tool("forecast", "Another text."), tool("alarm"))
+            kit = kit.updated(await host.list_tools())
+            assert len(kit.tools) == 3 and "Another text." in json.dumps(kit.tools)
+
 
 def call(name: str) -> dict[str, Any]:
     return {"type": "tool_use", "id": "1", "name": name, "input": {}}
