@@ -190,7 +190,7 @@ _SECRET_OF_SOMEONE = (
     r"|\b(?:any|all|every) (?:\w+ ){0,2}?(?:passwords|credentials|(?:api|access|private|ssh)"
     rf" (?:keys?|tokens?))\b|\b{SECRET}.{{0,20}} you (?:have|know|find|see|saw|can)\b"
     rf"|\b{PERSON} (?:mentions?|types?|enters?|says?|shares?|pastes?) (?:an? |any |their |the )?"
-    rf"{SECRET}|\bvalues? of (?:the )?(?:environment variable|\w+_(?:api_key|token|secret))"
+    rf"{SECRET}|\bvalues? of (?:all |any |the )*(?:environment var|\w+_(?:api_key|token|secret))"
 )
 _SEEKS_SECRETS = (
     rf"(?:\b{SEEK}\b.{{0,60}}\b{SECRETS}|\b(?:grep|rg)\b.{{0,60}}\b(?:tokens?|keys?|secrets?)\b)"

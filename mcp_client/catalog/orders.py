@@ -341,6 +341,8 @@ _PHRASES: tuple[tuple[str, str], ...] = (
             r" (?:approved|agreed|consented|confirmed)\b"
             r"|\b(?:skip|bypass|circumvent|suppress) (?:the |any |all )?(?:user )?(?:confirmation"
             rf"|approval|permission|consent)s? (?:from|of|by) {THE}{PERSON}"
+            r"|\buser has already (?:approved|agreed|consented|confirmed)\b.{0,60}\b(?:do not|don't"
+            r"|never) ask for\b"
         ),
     ),
     (

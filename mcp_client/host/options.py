@@ -111,7 +111,7 @@ def _keep_listed(seconds: object) -> float:
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not is_number or not seconds >= 0:  # type: ignore[operator]
         raise ConfigError(f"Host(keep_listed={seconds!r}): give seconds; 0 turns it off")
-    return float(seconds)  # type: ignore[arg-type]
+    return float(min(seconds, 1e9))  # type: ignore[call-overload]  # which no clock is too small for
 
 
 class SharedOptions:

@@ -324,6 +324,17 @@ class TestServersThatAreDown:
         with pytest.raises(ConfigError, match="keep_listed"):
             Host({}, keep_listed=wrong)
 
+    @pytest.mark.parametrize("forever", [float("inf"), 1e300, 10**400])
+    async def test_they_may_be_listed_for_ever(self, forever: Any) -> None:
+        box = Toolbox("search")
+        async with host_of({"one": box}, keep_listed=forever) as host:
+            box.refuse_to_open = JsonRpcError(-32000, "no more")
+            box.end()
+            await until(host, "one", "failed")
+            tools = await host.list_tools()
+            assert names(tools) == ["one__search"]
+            assert len(tools.findings[0].text) < 200
+
     @pytest.mark.parametrize("toolset", [anthropic.toolset, openai_chat.toolset])
     async def test_the_bytes_of_a_toolset_hold_over_the_life_of_a_flaky_server(
         self, toolset: Any, lock: Path
