@@ -53,6 +53,8 @@ _ADDED = (
 """The keywords that each of ``DIALECTS`` added to the one before: there they mean nothing."""
 _OLDER_SHAPES = {**SHAPES, "additionalItems": SHAPES["items"]}
 _EXCLUSIVE = ("exclusiveMinimum", "exclusiveMaximum")
+_ITEM = re.compile(r"/items/(?=\d)")
+"""The way to an item of a tuple of an older draft."""
 _ANCHOR = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*")
 _NEUTRAL = {"$recursiveRef": str, "$recursiveAnchor": bool, "$vocabulary": dict}
 """Keywords of 2019-09 with the types of their values; in 2020-12 they limit nothing."""
@@ -404,7 +406,14 @@ class Repair:
         reference = node.part.get(keyword)
         if type(reference) is not str:
             return
+        address, sign, fragment = reference.partition("#")
+        meta = dialect_of({"$schema": address})[0] if "json-schema.org" in address else None
+        if meta is not None:
+            node.part[keyword] = f"{meta}{sign}{fragment}"
+            return
         target = self._target(reference, node)
+        if target is None and (moved := _ITEM.sub("/prefixItems/", reference)) != reference:
+            node.part[keyword], target = moved, self._target(moved, node)
         if target is not None and not (keyword == "$ref" and self._is_endless(node, target)):
             return
         if node.dialect in OLD:  # where nothing beside a reference counts
@@ -430,7 +439,7 @@ class Repair:
         """
         address, _, fragment = reference.partition("#")
         if address:
-            is_meta = dialect_of({"$schema": address})[0] or address.startswith(_META)
+            is_meta = address.startswith(_META)
             return True if is_meta or address.rpartition("/")[2] in self._ids else None
         if fragment and not fragment.startswith("/"):
             return True if fragment in self._anchors else None

@@ -198,6 +198,7 @@ def test_what_is_skipped_makes_nothing_else_refuse_more(schema: Any, value: Any)
         ({"$ref": "other.json", "$defs": {"x": {"$id": "https://e.com/item.json"}}}, False),
         ({"$ref": "#/components/schemas/a", "components": {"schemas": {"a": {}}}}, True),
         ({"$ref": DRAFT_7 + "#"}, True),
+        ({"$ref": "4"}, False),
         ({"$ref": 7}, False),
         ({"$dynamicRef": "#nowhere"}, False),
         ({"$ref": "#"}, False),
@@ -210,6 +211,27 @@ def test_a_reference_that_leads_nowhere_or_back_is_skipped(schema: Any, leads: b
     usable = usable_schema({**schema, "type": "object"})
     assert (not usable.skipped) is leads
     assert usable.is_broken is not leads
+
+
+TUPLE = {"t": {"items": [{"type": "integer"}]}}
+
+
+@pytest.mark.parametrize("dialect", [None, LATEST, DRAFT_7, DRAFT_4])
+def test_a_reference_to_an_item_of_a_tuple_leads_there_however_it_is_written(dialect: Any) -> None:
+    schema = {**within({"$ref": "#/definitions/t/items/0"}), "definitions": TUPLE}
+    usable = usable_schema(schema if dialect is None else {"$schema": dialect, **schema})
+    assert usable.skipped == ()
+    assert accepts(usable.schema, {"a": 1})
+    assert not accepts(usable.schema, {"a": "x"})
+    nowhere = {**within({"$ref": "#/definitions/t/items/1"}), "definitions": TUPLE}
+    assert accepts(usable_schema(nowhere).schema, {"a": "x"})
+
+
+@pytest.mark.parametrize("end", ["", "#", "#/definitions/simpleTypes"])
+def test_a_reference_to_a_meta_schema_is_followed_in_each_spelling(end: str) -> None:
+    usable = usable_schema(within({"$ref": f"https://json-schema.org/draft-07/schema{end}"}))
+    assert usable.skipped == ()
+    assert not accepts(usable.schema, {"a": 7})
 
 
 LEAVES: st.SearchStrategy[Any] = st.sampled_from(
