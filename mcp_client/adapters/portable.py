@@ -8,7 +8,7 @@ engine does not know makes the provider refuse the whole request, with the tools
 servers in it. The portable subset has literals, ``.``, sets, ``\d \w \s``, groups, alternatives,
 repeats, ``^`` and ``$``. It has no look-around, no names, references, word boundaries or properties
 of Unicode, and nothing on which the engines differ: ``[`` within a set, ``[^]``, ``\u{...}``,
-``[\w-.]``, ``a++``.
+``[\w-.]``, ``a++``, ``\<``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _MAX_NAME_CHARS = 64
 _DIGEST_CHARS = 8
-_ESCAPE = r"\\(?:[dDwWsStnrfv]|x[0-9A-Fa-f]{2}|u(?![Dd][89A-Fa-f])[0-9A-Fa-f]{4}|[!-/:-@\[-`{-~])"
+_ESCAPE = r"\\(?:[dDwWsStnrfv]|x[0-9A-Fa-f]{2}|u(?![Dd][89A-Fa-f])[0-9A-Fa-f]{4}|[!-/:;=?@\[-`{-~])"
 _LITERAL = r"[^\\^$.*+?()\[\]{}|\ud800-\udfff]"
 _IN_SET = rf"(?:{_ESCAPE}|[^\\\[\]&~|^-])"
 _RANGE = r"(?:\\[xu][0-9A-Fa-f]{2,4}|[^\\\[\]&~|^-])"
