@@ -79,7 +79,7 @@ def reported(config: Config) -> list[tuple[str, bool]]:
     ],
     ids=str,
 )
-def test_an_empty_field_of_the_other_kind_of_server_says_nothing(
+def test_an_empty_field_of_the_other_kind_of_server_counts_as_absent(
     tmp_path: Path, members: Any, kind: str
 ) -> None:
     config = config_of(tmp_path, ".mcp.json", {"mcpServers": {"a": members}})
