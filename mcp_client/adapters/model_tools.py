@@ -96,9 +96,9 @@ class ToolsetOptions(TypedDict, total=False):
       ``context``, and never binary data or images.
     - ``stored_bytes``: The memory for stored results, 64 MiB by default. The oldest are deleted.
     - ``show_images``: For ``openai_chat``, whose tool messages accept only text. With True ``run``
-      adds one message with the role "user" after the tool messages, with the images of all results,
-      and the texts of the tool messages refer to them. By default images are only named. The other
-      providers accept images within a result, and always show them.
+      adds one message with the role "user" after the tool messages, with the images of all results
+      that are not errors, and the texts of the tool messages refer to them. By default images are
+      only named. The other providers accept images within a result, and always show them.
     - ``code``: True for three tools in place of all but ``always``: ``search_tools`` and
       ``describe_tools``, which describe tools as Python functions, and ``run_code(code)``, which
       ``run`` executes in a sandbox: the model writes one script in place of many calls, and sees

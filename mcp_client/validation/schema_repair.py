@@ -190,7 +190,9 @@ class Repair:
         for added in _ADDED[DIALECTS.index(node.dialect) + 1 :]:
             for keyword in added:
                 part.pop(keyword, None)
-        if node.dialect in OLD and "$ref" in part:
+        if node.dialect not in OLD:
+            return
+        if "$ref" in part:
             for keyword in part.keys() - _BESIDE_REFERENCE - {"$ref"}:
                 del part[keyword]
         if node.dialect == DRAFT4:

@@ -18,6 +18,7 @@ from tests.support.properties import examples
 LATEST = "https://json-schema.org/draft/2020-12/schema"
 DRAFT_4 = "http://json-schema.org/draft-04/schema"
 DRAFT_7 = "http://json-schema.org/draft-07/schema"
+DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
 OUTSIDE = r"\p{Script=Greek}"
 """A pattern that cannot be translated."""
 
@@ -136,6 +137,8 @@ IN_OLDER: list[tuple[str, Any, list[Any], list[Any]]] = [
     (DRAFT_4, {"id": "http://e.com/a.json", "type": "string"}, ["x"], [1]),
     (DRAFT_7, {"dependencies": {"b": ["c"]}}, [{"b": 1, "c": 1}, {"c": 1}], [{"b": 1}]),
     (DRAFT_7, {"dependencies": {"b": {"required": ["c"]}}}, [{"b": 1, "c": 1}], [{"b": 1}]),
+    (DRAFT_2019, {"dependencies": {"b": ["c"]}}, [{"b": 1}], []),
+    (DRAFT_2019, {"items": [{"type": "string"}], "minItems": 1}, [["x", 1]], [[1], []]),
     (DRAFT_7, {"$ref": "#/$defs/x", "type": "string"}, [1], ["x"]),
     (DRAFT_7, {"unevaluatedProperties": False, "dependentRequired": {"b": ["c"]}}, [{"b": 1}], []),
     (DRAFT_7, {"type": "array", "prefixItems": [{"type": "string"}]}, [[1]], [1]),
