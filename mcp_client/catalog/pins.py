@@ -16,7 +16,8 @@ server, or has it for another URL. The policy decides what happens:
   approver sees it. An approval for this call or the session does not change the file. A permanent
   one (``Allow(remember="always")``) stores the new definition, as ``Pins.accept`` does.
 - "refuse": the call is refused before approval is requested (``CallDenied``).
-- "accept": the file follows the server; the difference is among the list's findings, once.
+- "accept": the file follows the server; the difference is logged, and is among the findings of the
+  list, once.
 
 Instructions that changed are a finding of the list. ``Toolset.instructions`` omits them until they
 are accepted, unless the policy is "accept".
@@ -62,6 +63,7 @@ DYNAMIC = "dynamic"
 """The entry of a skill that lists no files."""
 _PINS = "pins"
 _MEMBERS = {"tools", "skills", "identity", "instructions", "written"}
+_MAX_LOGGED_CHARS = 1_000
 MAX_INSTRUCTIONS = 16_384
 """Characters of a server's instructions that are written down, and shown to a model at most."""
 _WRITTEN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -312,6 +314,9 @@ class Pins:
         findings = self._findings(before, server, tools)
         self._seen.add(server)
         accepted = self.policy == "accept"
+        if accepted and findings:  # the list of a host may not be the first one that has them
+            text = safe_text("; ".join(one.text for one in findings), _MAX_LOGGED_CHARS)
+            _log.warning("%s: %s follows the server: %s", server, self.name, text)
         now = () if accepted else tuple(self._all_drifts(snapshot, server, tools))
         self._drifts[server] = now
         is_new = any(one.kind in ("unpinned", "moved") or not one.tool for one in now)

@@ -249,7 +249,9 @@ async def test_refuse_denies_before_anybody_is_asked(lock: Path) -> None:
     assert server.calls == ["stays", "read"]
 
 
-async def test_accept_follows_the_server_and_reports_it_once(lock: Path) -> None:
+async def test_accept_follows_the_server_and_reports_it_once(
+    lock: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     await first_use(lock, read="Reads.", old="Old.")
     person = Person(Allow())
     pins = Pins(lock, policy="accept")
@@ -260,6 +262,8 @@ async def test_accept_follows_the_server_and_reports_it_once(lock: Path) -> None
         await session.call_tool("read")
         assert (await session.list_tools(refresh=True)).findings == ()
     assert person.findings == [()]
+    (line,) = [one for one in caplog.messages if "follows the server" in one]
+    assert line.startswith("files: mcp.lock follows the server: ") and "'Other.'" in line
     assert list(json.loads(lock.read_text())["pins"]["files"]["tools"]) == ["read"]
 
 
