@@ -105,6 +105,8 @@ class HttpBasedTransport(Transport):
         client = self._client
         if client is None or not client.got_no_http or not client.url.startswith("http:"):
             return None
+        if client.endpoint.proxy:
+            return Advice(f"the request went through {client.endpoint.proxy}; check the proxy")
         return Advice("the server there may not speak HTTP: if it speaks TLS, use https://")
 
     def permit(self, policy: StartPolicy | None) -> None:

@@ -96,6 +96,7 @@ class HttpClient:
             context.timeouts.connect,
             server.auth is not None or server.headers is not None,
             context.limits.depth,
+            proxy=proxy_named(server.url) if server.client is None else None,
         )
         self._held_open = 0
         """The number of streams in a row that the server left open after their response."""
@@ -216,8 +217,7 @@ class HttpClient:
             self.got_no_http = isinstance(error, httpx.RemoteProtocolError | InvalidHttp)
             if body.begun:
                 raise self.endpoint.lost(_text_of(error)) from None
-            proxy = proxy_named(self.url) if self._server.client is None else None
-            failure = self.endpoint.connect_failure(error, self.url, proxy)
+            failure = self.endpoint.connect_failure(error, self.url)
             raise failure from (error if is_foreign(error) else None)
         self._last_request = response.request
         self._credentials.note(headers[1], response)

@@ -79,6 +79,8 @@ class Endpoint(NamedTuple):
     """See ``Limits.depth``."""
     announced_by: str = ""
     """The address of the stream that announced ``url``, if one did."""
+    proxy: str | None = None
+    """The result of ``proxy_named``, if the requests go through that proxy."""
 
     @property
     def shown(self) -> str:
@@ -93,17 +95,14 @@ class Endpoint(NamedTuple):
         by = shown(self.announced_by)
         return f"{self.shown}, the endpoint that the stream of {by} announced,"
 
-    def connect_failure(self, error: Exception, url: str, proxy: str | None = None) -> ConnectError:
-        """Return the error for a request to ``url``, of which nothing has reached the server.
-
-        ``proxy`` is the result of ``proxy_named``.
-        """
+    def connect_failure(self, error: Exception, url: str) -> ConnectError:
+        """Return the error for a request to ``url``, of which nothing has reached the server."""
         address = shown(url)
         text, retryable = f"cannot connect to {address}: ", True
         tls = next((cause for cause in _causes(error) if isinstance(cause, ssl.SSLError)), None)
         unresolved = any(isinstance(cause, socket.gaierror) for cause in _causes(error))
-        if proxy is not None and (why := self._of_proxy(error, tls, unresolved)):
-            text += f"{proxy}, {why}; check the proxy, or name the host in NO_PROXY"
+        if self.proxy is not None and (why := self._of_proxy(error, tls, unresolved)):
+            text += f"{self.proxy}, {why}; check the proxy, or name the host in NO_PROXY"
         elif isinstance(error, httpx.ConnectTimeout | TimeoutError):
             text += f"no response within {self.connect_seconds:g} s; is the server running there?"
         elif tls is not None:
@@ -132,6 +131,8 @@ class Endpoint(NamedTuple):
             return f"refused: {_text_of(error)}"
         if isinstance(error, httpx.ConnectError | OSError):
             return f"cannot be reached: {_text_of(error)}"
+        if isinstance(error, httpx.RemoteProtocolError):
+            return f"did not make the connection: {_text_of(error)}"
         return None
 
     def not_connected(self) -> ConnectError:
@@ -224,6 +225,10 @@ def _error_of_status(
     endpoint: Endpoint, response: HttpResponse, excerpt: str, agreed: bool
 ) -> McpError:
     text = f"{endpoint.described} answered HTTP {response.status}"
+    if endpoint.proxy and endpoint.url.startswith("http:"):  # else it only passes bytes on
+        text += f" through {endpoint.proxy}"
+    if response.status == 407:
+        text += "; give the proxy's user and password in its URL, or name the host in NO_PROXY"
     if response.status == 404 and not agreed and urlsplit(endpoint.url).path in ("", "/"):
         text += "; many servers are at the path /mcp: give the whole URL"
     if excerpt:

@@ -170,14 +170,16 @@ def proxy_named(url: str) -> str | None:
     None without a proxy.
     """
     proxy = proxy_for(url)
-    if proxy is None:
-        return None
+    return None if proxy is None else f"the proxy {shown(proxy)}, which {_source(url)}"
+
+
+def _source(url: str) -> str:
+    """Return what names the proxy for ``url``, with its verb."""
     names = (f"{origin_of(url)[0]}_proxy", "all_proxy")
     found = [name for name in os.environ if name.lower() in names and os.environ[name]]
     # Its own variable comes before ALL_PROXY, and of two spellings the one in lower case counts.
     found.sort(key=lambda name: (names.index(name.lower()), name.isupper()))
-    source = f"the environment variable {found[0]} names" if found else "the system's settings name"
-    return f"the proxy {shown(proxy)}, which {source}"
+    return f"the environment variable {found[0]} names" if found else "the system's settings name"
 
 
 def proxy_for(url: str) -> str | None:
@@ -185,7 +187,7 @@ def proxy_for(url: str) -> str | None:
 
     ``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``, in either case, else the
     system's settings. ``NO_PROXY`` names hosts with their subdomains, addresses, and networks
-    (``10.0.0.0/8``).
+    (``10.0.0.0/8``). Raises ``ConfigError`` if the proxy's URL is not valid.
     """
     from urllib.request import getproxies, proxy_bypass
 
@@ -198,7 +200,19 @@ def proxy_for(url: str) -> str | None:
         return None
     if _is_in_one_of(str(proxies.get("no", "")).split(","), host):
         return None
-    return str(proxy) if "://" in proxy else f"http://{proxy}"
+    proxy = str(proxy) if "://" in proxy else f"http://{proxy}"
+    try:
+        parsed = httpx.URL(proxy)
+        is_valid = parsed.host != "" and "@" not in f"{parsed.raw_path!r}{parsed.fragment}"
+    except httpx.InvalidURL:
+        is_valid = False
+    if not is_valid:  # its parts are not shown: one may be the beginning of the password
+        raise ConfigError(
+            f"{_source(url)} a proxy whose URL is not valid: give one such as "
+            "http://user:password@proxy.example.com:3128, with '/', '?', '#' and '@' in the "
+            "password as %2F, %3F, %23 and %40"
+        )
+    return proxy
 
 
 def _is_in_one_of(networks: list[str], host: str) -> bool:

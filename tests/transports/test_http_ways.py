@@ -407,6 +407,63 @@ async def test_a_proxy_that_cannot_be_used_is_named(environment: pytest.MonkeyPa
     assert "s3cret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "http://proxy.example:port",
+        "http://[::1",
+        "http://",
+        "http://me:s3cret\n@proxy.example:1",
+        "http://me:s3/cret@proxy.example:3128",
+        "http://me:12/s3cret@proxy.example:3128",
+        "http://me:12#s3cret@proxy.example:3128",
+        "me:12?s3cret@proxy.example:3128",
+    ],
+)
+async def test_a_proxy_whose_url_is_not_valid_is_reported_with_its_variable_alone(
+    environment: pytest.MonkeyPatch, proxy: str
+) -> None:
+    environment.setenv("https_proxy", proxy)
+    with pytest.raises(ConfigError, match="variable https_proxy names a proxy whose URL") as caught:
+        await _connect("https://mcp.example/mcp")
+    found = await SafeFetcher("https://mcp.example/mcp").fetch(
+        Fetch("GET", "https://auth.example/x", "the metadata")
+    )
+    assert isinstance(found, Unreachable)
+    for text in (str(caught.value), found.reason):
+        assert "https_proxy" in text
+        assert "s3" not in text
+        assert "cret" not in text
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b"HTTP/1.1 407 X\r\ncontent-length: 0\r\n\r\n", "the proxy's user and password"),
+        (b"HTTP/1.1 502 X\r\ncontent-length: 5\r\n\r\nsquid", "squid"),
+        (b"", "check the proxy"),
+        (b"SSH-2.0 junk\r\n\r\n", "check the proxy"),
+    ],
+)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_proxy_that_does_not_pass_a_request_on_is_named(
+    environment: pytest.MonkeyPatch, scheme: str, answer: bytes, expected: str
+) -> None:
+    async def converse(line: Line) -> None:
+        await line.request()
+        await line.send(answer)
+
+    async with listening(converse) as proxy:
+        environment.setenv("ALL_PROXY", f"http://me:s3cret@127.0.0.1:{proxy.port}")
+        with pytest.raises(ConnectError) as caught:
+            await _connect(f"{scheme}://mcp.example/mcp")
+    text = str(caught.value)
+    assert f"the proxy http://127.0.0.1:{proxy.port}, which the environment variable" in text
+    assert (expected if scheme == "http" else "check the proxy") in text
+    assert "s3cret" not in text
+    assert "speaks TLS" not in text
+
+
 # -------------------------------------------------------------------------- TLS
 
 
