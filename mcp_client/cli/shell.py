@@ -95,7 +95,7 @@ def _is_typed() -> bool:
 
 async def _piped() -> AsyncIterator[tuple[int, str]]:
     """Yield the lines of a pipe with their numbers. The pipe is read to its end first."""
-    lines = (await stdin_bytes()).decode(errors="replace").splitlines()
+    lines = (await stdin_bytes()).decode("utf-8-sig", "replace").splitlines()
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.lstrip().startswith("#"):
             yield number, line
@@ -203,11 +203,11 @@ async def _run(text: str, options: argparse.Namespace, session: Any) -> int:
 async def _meant(name: str, session: Session) -> str:
     """Return the advice for a first word that is not a command: it may be a tool's name."""
     known = [*_COMMANDS, *_HERE]
-    if not close_names(name, known) and "tools" in session.capabilities:
-        with suppress(McpError):
-            names = [tool.name for tool in await session.list_tools()]
-            for meant in [name] if name in names else close_names(name, names)[:1]:
-                return f"did you mean 'call {safe_text(meant, 80)} ...'? 'help' lists the commands"
+    with suppress(McpError):  # such as a server without tools
+        names = [tool.name for tool in await session.list_tools()]
+        near_tools = [] if close_names(name, known) else close_names(name, names)[:1]
+        for meant in [name] if name in names else near_tools:
+            return f"did you mean 'call {safe_text(meant, 80)} ...'? 'help' lists the commands"
     return f"'help' lists the commands{near(name, known)}"
 
 

@@ -125,7 +125,7 @@ async def standard_input() -> str:
     if len(data) > _MAX_STDIN_BYTES:
         raise UsageError(f"standard input has more than {_MAX_STDIN_BYTES} bytes")
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UsageError("standard input is not UTF-8") from None
 
@@ -141,11 +141,11 @@ async def stdin_lines() -> AsyncIterator[tuple[int, str]]:
         for line in lines:
             number += 1
             if line.strip():
-                yield number, line.decode(errors="replace")
+                yield number, line.decode("utf-8-sig", "replace")
         if len(rest) > _MAX_STDIN_BYTES:
             raise UsageError(f"line {number + 1} has more than {_MAX_STDIN_BYTES} bytes")
     if rest.strip():
-        yield number + 1, rest.decode(errors="replace")
+        yield number + 1, rest.decode("utf-8-sig", "replace")
 
 
 async def stdin_bytes(most: int = sys.maxsize) -> bytes:

@@ -145,7 +145,7 @@ def _text_of(path: str) -> str:
     if len(data) > _MAX_FILE_BYTES:
         raise UsageError(f"@{path}: larger than {_MAX_FILE_BYTES} bytes")
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UsageError(f"@{path}: not UTF-8") from None
 

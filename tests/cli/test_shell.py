@@ -93,6 +93,26 @@ def test_each_line_of_arguments_is_a_call_and_a_json_line() -> None:
     assert (both.code, both.json["error"]["type"]) == (2, "UsageError")
 
 
+def test_a_byte_order_mark_before_the_input_is_no_part_of_it(tmp_path: Path) -> None:
+    target, mark = server("scripted"), "\ufeff"
+    call = ["call", target, "echo", "--allow", "echo"]
+    (tmp_path / "arguments.json").write_text(mark + '{"a": 1}')
+    done = [
+        run(*call, "--each", stdin=mark + '{"a": 1}\r\n{"a": 1}\r\n'),
+        run(*call, "-", stdin=mark + '{"a": 1}'),
+        run(*call, f"@{tmp_path / 'arguments.json'}"),
+        run("shell", target, "--allow", "echo", stdin=mark + "call echo a:=1\r\n"),
+    ]
+    assert [one.err for one in done] == [""] * 4
+    assert [one.out.count('"a') for one in done] == [2, 1, 1, 1]
+
+
+def test_a_line_that_begins_with_a_tool_is_a_call_without_its_command() -> None:
+    done = run("shell", server("scripted"), stdin="echo a:=1\ntool\n")
+    assert "line 1: unknown command 'echo': did you mean 'call echo ...'?" in done.err
+    assert "line 2: unknown command 'tool': 'help' lists the commands; did you mean to" in done.err
+
+
 def test_an_hour_outlives_a_call_whose_session_ends_with_it(tmp_path: Path) -> None:
     words = "call", example("weather"), "set_alarm", "location=Oslo"
     child = at_terminal(*words, home=tmp_path)
