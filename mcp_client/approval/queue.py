@@ -55,7 +55,7 @@ import anyio
 
 from ..catalog.call_values import same_context
 from ..connection.call_options import CancelToken
-from ..errors import CallPending, ConfigError, McpError, StateError
+from ..errors import CallPending, ConfigError, McpError, NotPending, StateError
 from ..runtime.callbacks import in_thread
 from ..runtime.event_loop import LoopEvent, current
 from ..runtime.limits import Limits
@@ -69,7 +69,6 @@ from .queue_parts import (
     ShownLogins,
     check_edited,
     ids_of,
-    not_pending,
     signed,
 )
 from .request import ApprovalRequest
@@ -240,7 +239,7 @@ class ApprovalQueue:
                 was_pending = self._waiting.pop(id, None) is not None
                 self._pending = None
             if was_pending:
-                self._ended.note(id, "expired" if asked.is_expired else "gone")
+                self._ended.note(asked.pending, "expired" if asked.is_expired else "gone")
                 self._notifier.notify()
 
     def _full(self) -> Deny:
@@ -312,7 +311,8 @@ class ApprovalQueue:
             by: The name of the person who decides, for the record (``decision.by``): at most 200
                 characters.
             context: If set, only calls with this ``call_tool(context=...)`` are pending. Set it if
-                a user may decide only the calls on their behalf.
+                a user may decide only the calls on their behalf. The error does not report how
+                another user's call ended.
 
         Raises:
             NotPending: One of them is not pending; then none is decided. Also a ``LookupError``.
@@ -328,7 +328,7 @@ class ApprovalQueue:
         if context is not ANY:
             own_ids = {one.id for one in self.pending_for(context)}
             if missing := tuple(id for id in wanted if id not in own_ids):
-                raise not_pending(missing, len(wanted))
+                raise self._not_pending(missing, len(wanted), context)
         if self._store is None:
             self._apply(wanted, answer)
         else:
@@ -343,13 +343,19 @@ class ApprovalQueue:
         (wanted,) = ids_of(id)
         if self._store is None:
             self._apply((wanted,), _WITHDRAWN, is_decision=False)
-        elif not any(one.id == wanted for one in self._store.pending()) or not (
-            self._store.withdraw(wanted)
-        ):
-            raise self._store.not_pending((wanted,), 1, self._ended)
         else:
-            self._ended.note(wanted, "withdrawn")
+            found = [one for one in self._store.pending() if one.id == wanted]
+            if not found or not self._store.withdraw(wanted):
+                raise self._not_pending((wanted,), 1)
+            self._ended.note(found[0], "withdrawn")
         self._notifier.notify()
+
+    def _not_pending(
+        self, missing: tuple[str, ...], wanted: int, context: Hashable = ANY
+    ) -> NotPending:
+        if self._store is None:
+            return self._ended.error(missing, wanted, context)
+        return self._store.not_pending(missing, wanted, self._ended, context=context)
 
     def close(self, reason: str = "the approval queue was closed") -> None:
         """Deny the requests that wait in this process, and every later one, for ``reason``.
@@ -392,7 +398,7 @@ class ApprovalQueue:
         with self._lock:
             missing = tuple(id for id in wanted if id not in self._waiting)
             if missing:
-                raise self._ended.error(missing, len(wanted))
+                raise self._not_pending(missing, len(wanted))
             waiting = [self._waiting.pop(id) for id in wanted]
             self._pending = None
             for one in waiting:
@@ -400,12 +406,12 @@ class ApprovalQueue:
                 if is_decision:
                     self._remember(one.pending, answer)
                 else:
-                    self._ended.note(one.pending.id, "withdrawn")
+                    self._ended.note(one.pending, "withdrawn")
         for one in waiting:
             one.wake()
 
     def _remember(self, pending: PendingApproval, answer: Answer) -> None:
-        self._ended.note(pending.id, "decided", answer.by)
+        self._ended.note(pending, "decided", answer.by)
         decided = self._decided
         decided.append(
             DecidedApproval(pending.id, pending.request, pending.asked_at, time.time(), answer)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from anyio.lowlevel import checkpoint
 
+from ..catalog.call_values import is_storable, same_context
 from ..errors import ConfigError, InvalidArguments, NotPending
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
 from ..runtime.background import CrossLoopLock
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from ..auth.steps import DeviceLogin
 
 __all__ = ["ANY", "EndedRequests", "OneAtATime", "PendingChanges", "ShownLogins"]
-__all__ += ["check_edited", "ids_of", "not_pending", "one_at_a_time", "signed"]
+__all__ += ["check_edited", "ids_of", "one_at_a_time", "signed"]
 
 _MAX_LOGINS = 50
 
@@ -122,63 +124,59 @@ class EndedRequests:
     """The ends of one queue's requests. Any thread may use it: each step is atomic."""
 
     def __init__(self) -> None:
-        self._ends: dict[str, tuple[str, str | None]] = {}
-        self._expire_at: dict[str, float] = {}
+        self._ends: dict[str, tuple[str, str | None, Hashable]] = {}
+        self._expire_at: dict[str, tuple[float, Hashable]] = {}
 
-    def note(self, id: str, reason: str, by: str | None = None) -> None:
+    def note(self, one: _Pending, reason: str, by: str | None = None) -> None:
         """Store how a request ended; the first reason counts.
 
         Args:
-            id: The id of the request.
+            one: The request.
             reason: "decided", "withdrawn", "expired", or "gone" (its caller).
             by: The person who decided.
         """
-        self._ends.setdefault(id, (reason, by))
+        self._ends.setdefault(one.id, (reason, by, _stored(one.request.context)))
         _trim(self._ends)
 
     def saw(self, pending: Iterable[_Pending]) -> None:
         """Store when requests in a store expire, because they are deleted there."""
         for one in pending:
             if one.expires_at is not None:
-                self._expire_at[one.id] = one.expires_at
+                self._expire_at[one.id] = one.expires_at, _stored(one.request.context)
         _trim(self._expire_at)
 
-    def error(self, missing: tuple[str, ...], wanted: int, decided: int = 0) -> NotPending:
+    def error(
+        self, missing: tuple[str, ...], wanted: int, context: Hashable, decided: int = 0
+    ) -> NotPending:
         """Return the error for requests that are not pending.
 
         Args:
             missing: The ids that are not pending.
             wanted: The number of requests to decide.
+            context: The context of the caller: the ends of other requests are not reported.
             decided: The number of requests that were decided.
         """
-        reason, by = self._ends.get(missing[0], ("", None))
-        if not reason and self._expire_at.get(missing[0], float("inf")) <= time.time():
-            reason = "expired"
+        reason, by, its = self._ends.get(missing[0], ("", None, None))
+        if not reason:
+            until, its = self._expire_at.get(missing[0], (math.inf, None))
+            reason = "expired" if until <= time.time() else ""
+        if context is not ANY and not same_context(its, _stored(context)):
+            reason, by = "", None
         why = _WHY.get(reason, _UNKNOWN) + (f" by {safe_text(by, 200)}" if by else "")
-        error = not_pending(missing, wanted, decided, why)
-        error.reason, error.by = reason, by
-        return error
+        text = f"the request is not pending: {why}"
+        if wanted > 1:
+            several = f"{len(missing)} of the {wanted} requests are not pending"
+            then = f"the other {decided} are decided" if decided else "so none is decided"
+            text = f"{several} (of the first: {why}), {then}"
+        return NotPending(text, ids=missing, reason=reason, by=by)
 
 
-def not_pending(
-    missing: tuple[str, ...], wanted: int, decided: int = 0, why: str = _UNKNOWN
-) -> NotPending:
-    """Return the error for requests that are not pending.
-
-    Args:
-        missing: The ids that are not pending.
-        wanted: The number of requests to decide.
-        decided: The number of requests that were decided.
-        why: The reason for the first of ``missing``.
-    """
-    if wanted == 1:
-        return NotPending(f"the request is not pending: {why}", ids=missing)
-    several = f"{len(missing)} of the {wanted} requests are not pending (of the first: {why})"
-    then = f"the other {decided} are decided" if decided else "so none is decided"
-    return NotPending(f"{several}, {then}", ids=missing)
+def _stored(context: Hashable) -> Hashable:
+    """Return what is stored of a context: an object of the host must not be kept alive by it."""
+    return context if is_storable(context) else hash(context)
 
 
-def _trim(found: dict[str, object] | dict[str, float] | dict[str, tuple[str, str | None]]) -> None:
+def _trim(found: dict[str, Any]) -> None:
     while len(found) > _MOST:
         found.pop(next(iter(found)), None)
 

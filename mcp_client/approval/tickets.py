@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field, fields, replace
 from functools import partial
 from typing import Any
@@ -30,7 +30,7 @@ from ..runtime.callbacks import in_thread
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.storage import Object, Storage
 from .decision import Allow, Answer, Deny, Remember
-from .queue_parts import EndedRequests
+from .queue_parts import ANY, EndedRequests
 from .request import ApprovalRequest, as_json, is_known, optional_text, text
 
 __all__ = ["Ticket", "Tickets", "caller", "new_ticket_id"]
@@ -243,11 +243,17 @@ class Tickets:
 
         lost = tuple(id for id in ids if not self._decide(waiting[id], answer))
         if lost:  # others decided these, or their callers went, in this very moment
-            raise self.not_pending(lost, len(ids), ended, len(ids) - len(lost))
+            raise self.not_pending(lost, len(ids), ended, decided=len(ids) - len(lost))
         return tuple(waiting[id] for id in ids)
 
     def not_pending(
-        self, missing: tuple[str, ...], wanted: int, ended: EndedRequests, decided: int = 0
+        self,
+        missing: tuple[str, ...],
+        wanted: int,
+        ended: EndedRequests,
+        *,
+        context: Hashable = ANY,
+        decided: int = 0,
     ) -> NotPending:
         """Return the error for tickets that are not pending; any process may have decided them.
 
@@ -255,12 +261,12 @@ class Tickets:
             missing: The ids that are not pending.
             wanted: The number of tickets to decide.
             ended: The ends of requests that are known in this process.
+            context: The context of the caller: the ends of other tickets are not reported.
             decided: The number of tickets that were decided.
         """
         for one in self.decided():
-            by = None if one.answer is None else one.answer.by
-            ended.note(one.id, "decided", by)
-        return ended.error(missing, wanted, decided)
+            ended.note(one, "decided", None if one.answer is None else one.answer.by)
+        return ended.error(missing, wanted, context, decided)
 
     def _decide(self, ticket: Ticket, answer: Answer) -> bool:
         done = False

@@ -151,6 +151,38 @@ async def test_one_that_is_not_pending_any_more_has_its_reason(
 
 
 @pytest.mark.parametrize("is_stored", [False, True])
+@pytest.mark.parametrize("end", ["decided", "withdrawn", "expired"])
+async def test_its_reason_is_for_the_person_on_whose_behalf_it_was_asked(
+    end: str, is_stored: bool, tmp_path: Path
+) -> None:
+    server, queue = Server(), ApprovalQueue(decisions=tmp_path / "d.json" if is_stored else None)
+
+    async def call() -> None:
+        with pytest.raises(CallDenied):
+            await session.call_tool("t", {"n": 1}, context="ana")
+
+    async with server.connect(queue, 1.0 if end == "expired" else 60) as session:
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            (pending,) = await until_pending(queue, 1)
+            with pytest.raises(NotPending) as while_it_waits:
+                queue.decide(pending.id, Allow(), context="bo")
+            if end == "withdrawn":
+                queue.withdraw(pending.id)
+            elif end == "decided":
+                queue.decide(pending.id, Deny("no"), by="ana", context="ana")
+        found = {}
+        for context in ("ana", "bo", None):
+            with pytest.raises(NotPending) as caught:
+                queue.decide(pending.id, Allow(), context=context)
+            found[context] = caught.value
+    assert (found["ana"].reason, found["ana"].by) == (end, "ana" if end == "decided" else None)
+    for other in (found["bo"], found[None]):
+        assert (other.reason, other.by) == ("", None)
+        assert str(other) == str(while_it_waits.value)
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
 async def test_of_several_the_first_that_is_not_pending_has_its_reason(
     is_stored: bool, tmp_path: Path
 ) -> None:
