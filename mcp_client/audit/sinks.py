@@ -359,10 +359,10 @@ def place_of(place: Any) -> Any:
 
     Raises ``ConfigError`` for what records cannot go to.
     """
-    if isinstance(place, str | os.PathLike):
-        return AuditLog(place)
     if isinstance(place, AuditLog) or _is_database(place) or callable(place):
         return place
+    if isinstance(place, str | os.PathLike):  # a MagicMock is a path, too
+        return AuditLog(place)
     raise ConfigError(
         f"audit={place!r}: give the path of a file, an AuditLog, a callable that takes a record, "
         "a list of those, or Audit(...)"

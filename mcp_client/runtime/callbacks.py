@@ -195,6 +195,8 @@ def is_async(callback: Any) -> bool:
     while isinstance(callback, functools.partial):
         callback = callback.func
     call = getattr(type(callback), "__call__", None)  # noqa: B004 - the method is wanted
+    if inspect.isfunction(callback) and type(callback.__code__.co_flags) is not int:
+        return False  # a ``Mock(spec=function)``, which has a Mock for its flags
     return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(call)
 
 

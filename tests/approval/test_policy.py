@@ -94,11 +94,18 @@ async def test_a_policy_that_raises_is_a_denial() -> None:
     assert server.ran == []
 
 
+async def async_hook(call: ToolCall) -> Allow:
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    "spec", [None, lambda call: Allow(), async_hook], ids=["free", "function", "async function"]
+)
 @pytest.mark.parametrize("kind", [Mock, MagicMock, AsyncMock])
 @pytest.mark.parametrize("wrapped", [lambda hook: hook, one_at_a_time], ids=["plain", "in turn"])
-async def test_a_mock_is_a_hook_and_is_called(kind: Any, wrapped: Any) -> None:
+async def test_a_mock_is_a_hook_and_is_called(kind: Any, wrapped: Any, spec: Any) -> None:
     """Although a mock has every attribute, those of a policy and of an audit log among them."""
-    server, hook, audit = Server(), kind(return_value=Allow()), Mock()
+    server, hook, audit = Server(), kind(spec=spec, return_value=Allow()), kind()
     async with connect(MemoryServer(server), approval=wrapped(hook), audit=audit) as session:
         await session.call_tool("write", {"path": "/public"})
     assert server.ran == [{"path": "/public"}]
