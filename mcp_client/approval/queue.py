@@ -311,8 +311,7 @@ class ApprovalQueue:
             by: The name of the person who decides, for the record (``decision.by``): at most 200
                 characters.
             context: If set, only calls with this ``call_tool(context=...)`` are pending. Set it if
-                a user may decide only the calls on their behalf. The error does not report how
-                another user's call ended.
+                a user may decide only the calls on their behalf.
 
         Raises:
             NotPending: One of them is not pending; then none is decided. Also a ``LookupError``.
@@ -328,7 +327,7 @@ class ApprovalQueue:
         if context is not ANY:
             own_ids = {one.id for one in self.pending_for(context)}
             if missing := tuple(id for id in wanted if id not in own_ids):
-                raise self._not_pending(missing, len(wanted), context)
+                raise self._gone(missing, len(wanted), context)
         if self._store is None:
             self._apply(wanted, answer)
         else:
@@ -346,16 +345,14 @@ class ApprovalQueue:
         else:
             found = [one for one in self._store.pending() if one.id == wanted]
             if not found or not self._store.withdraw(wanted):
-                raise self._not_pending((wanted,), 1)
+                raise self._gone((wanted,), 1)
             self._ended.note(found[0], "withdrawn")
         self._notifier.notify()
 
-    def _not_pending(
-        self, missing: tuple[str, ...], wanted: int, context: Hashable = ANY
-    ) -> NotPending:
+    def _gone(self, ids: tuple[str, ...], wanted: int, context: Hashable = ANY) -> NotPending:
         if self._store is None:
-            return self._ended.error(missing, wanted, context)
-        return self._store.not_pending(missing, wanted, self._ended, context=context)
+            return self._ended.error(ids, wanted, context)
+        return self._store.not_pending(ids, wanted, self._ended, context=context)
 
     def close(self, reason: str = "the approval queue was closed") -> None:
         """Deny the requests that wait in this process, and every later one, for ``reason``.
@@ -398,7 +395,7 @@ class ApprovalQueue:
         with self._lock:
             missing = tuple(id for id in wanted if id not in self._waiting)
             if missing:
-                raise self._not_pending(missing, len(wanted))
+                raise self._gone(missing, len(wanted))
             waiting = [self._waiting.pop(id) for id in wanted]
             self._pending = None
             for one in waiting:

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib import import_module
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from ..catalog.call_values import (
@@ -24,7 +23,7 @@ from ..catalog.call_values import (
 from ..catalog.definition import WORST, Hints, HintSource
 from ..catalog.finding import Finding
 from ..errors import CallDenied, ConfigError, McpError
-from ..protocol.canonical_json import NotJson, digest_with, sha256
+from ..protocol.canonical_json import FrozenArray, FrozenObject, NotJson, digest_with, sha256
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import without_markup
 from .remember import Choice
@@ -414,12 +413,12 @@ def texts(value: Any) -> tuple[str, ...]:
     """Return a list of str as a tuple. Raises ``ValueError`` for anything else."""
     if type(value) is not list:
         raise ValueError("a list member is missing")
-    return tuple(map(text, value))
+    return FrozenArray(map(text, value))
 
 
 def named(read: Callable[[Any], T]) -> Callable[[Any], Mapping[str, T]]:
     """Return a parser for an object whose members are parsed with ``read``."""
-    return lambda value: MappingProxyType({text(name): read(one) for name, one in value.items()})
+    return lambda value: FrozenObject((text(name), read(one)) for name, one in value.items())
 
 
 # ---------------------------------------------------------------- making facts

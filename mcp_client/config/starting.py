@@ -25,13 +25,12 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..approval.start_request import CONFINED, CONNECTS, STARTS, StartRequest
 from ..errors import ConfigError, ConnectError
 from ..processes.commands import environment_of, find_executable
-from ..protocol.canonical_json import sha256
+from ..protocol.canonical_json import FrozenArray, FrozenObject, sha256
 from ..runtime.limits import Timeouts
 from ..transports.http_options import shown
 from .security import GivenSandbox
@@ -245,14 +244,14 @@ def start_request(launch: Launch, confined: Confined | None = None) -> StartRequ
             CONNECTS if launch.command is None else STARTS if confined is None else CONFINED,
             *dict.fromkeys(warnings_of(launch, variables, program)),
         ),
-        variables=MappingProxyType(variables),
+        variables=FrozenObject((one, FrozenArray(of)) for one, of in variables.items()),
         fingerprint=_digest(launch, program_text, confined),
         path=parsed.path,
         scope=parsed.scope,
         env_file=launch.env_file and launch.env_file.shown,
         # A person knows what is in their own file, and there are secrets in it.
-        env=_shown(launch.env) if is_project else MappingProxyType({}),
-        headers=_shown(launch.headers) if is_project else MappingProxyType({}),
+        env=_shown(launch.env) if is_project else FrozenObject(),
+        headers=_shown(launch.headers) if is_project else FrozenObject(),
         oauth=_login(launch),
         program=program_text,
         whole_url=url if is_project and url != url_text else None,
@@ -269,7 +268,7 @@ def _written(launch: Launch) -> dict[str, str]:
 
 
 def _shown(values: Mapping[str, Expanded]) -> Mapping[str, str]:
-    return MappingProxyType({name: each.shown for name, each in values.items()})
+    return FrozenObject((name, each.shown) for name, each in values.items())
 
 
 def _login(launch: Launch) -> Mapping[str, str]:

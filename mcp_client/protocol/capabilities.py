@@ -15,12 +15,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
-from types import MappingProxyType
 from typing import Any
 
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
-from .canonical_json import frozen, plain
+from .canonical_json import FrozenObject, frozen, plain
 from .metadata import Metadata, Origin
 
 __all__ = ["CORE_TASKS", "ERAS", "FULL_FORMS", "HANDSHAKE"]
@@ -103,7 +102,7 @@ class Implementation(Metadata):
             name if isinstance(name, str) else "",
             version if isinstance(version, str) else "",
             title if isinstance(title, str) else None,
-            MappingProxyType(value),
+            FrozenObject(value),
         )
 
     def to_wire(self) -> dict[str, Any]:
@@ -186,9 +185,9 @@ class ServerFacts:
         declared = {k: v for k, v in found.items() if v is not None or k == "tools"}
         return cls(
             Implementation.from_wire(info),
-            MappingProxyType(declared),
+            FrozenObject(declared),
             instructions if isinstance(instructions, str) else None,
-            MappingProxyType(dict(result)),
+            FrozenObject(result),
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import json
 import unicodedata
 from collections.abc import Callable
@@ -116,6 +118,13 @@ def test_a_request_comes_back_from_its_json(request_: ApprovalRequest) -> None:
     assert again.key == request_.key
     assert again.facts() == request_.facts()
     assert again.choices() == request_.choices()
+
+
+@each
+def test_a_request_is_data_that_can_be_copied(request_: ApprovalRequest) -> None:
+    one = ApprovalRequest.from_json(request_.to_json())
+    assert copy.deepcopy(one) == one
+    assert json.loads(json.dumps(dataclasses.asdict(one), default=str))["server"] == "files"
 
 
 TEAM = ("team", ("ana", 1))

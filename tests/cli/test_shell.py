@@ -93,7 +93,7 @@ def test_each_line_of_arguments_is_a_call_and_a_json_line() -> None:
     assert (both.code, both.json["error"]["type"]) == (2, "UsageError")
 
 
-def test_a_byte_order_mark_before_the_input_is_no_part_of_it(tmp_path: Path) -> None:
+def test_a_byte_order_mark_before_the_input_is_ignored(tmp_path: Path) -> None:
     target, mark = server("scripted"), "\ufeff"
     call = ["call", target, "echo", "--allow", "echo"]
     (tmp_path / "arguments.json").write_text(mark + '{"a": 1}')

@@ -244,7 +244,14 @@ class TestStatus:
             displayed = json.loads(json.dumps({name: one.to_json() for name, one in again.items()}))
             assert displayed["good"] == json.loads(json.dumps(dataclasses.asdict(status["good"])))
             assert "/does/not/exist" in displayed["bad"]["error"]
-            assert await host.session("good") is host.sessions["good"]
+            session = await host.session("good")
+            assert session is host.sessions["good"]
+            for data in (session.server_info, session.capabilities, session.server_response):
+                assert copied(data) == data
+            found = dataclasses.asdict(session.server_info)  # type: ignore[arg-type]
+            assert json.loads(json.dumps(found))["name"] == found["name"]
+            with pytest.raises(TypeError, match="cannot be changed"):
+                session.capabilities["tools"] = {}  # type: ignore[index]
 
 
 class TestBadServers:
