@@ -231,17 +231,17 @@ class LoopProcess(Process):
             self._close_if_dropped()
 
     def _close_if_dropped(self) -> None:
-        """Close the descriptors if this object is collected unclosed.
+        """Close the descriptors if this object is unclosed when it is collected.
 
-        That happens after the end of its event loop.
+        That happens after the end of its event loop, or at the end of the program. Then a host in
+        the loop of a daemon thread does not see the server end, and starts no other one.
         """
         popen = self._popen
         if self._unclosed is not None:
             self._unclosed.detach()
         pipes = [pipe for pipe in (popen.stdin, popen.stdout, popen.stderr) if pipe is not None]
-        args = self.name, pipes, self._pidfd
+        args = self.name, pipes, self._pidfd, os.getpid()
         self._unclosed = weakref.finalize(self, _close_unclosed, *args)
-        self._unclosed.atexit = False
 
     def _close_stdin(self) -> None:
         self._drop_unwritten()
@@ -259,17 +259,18 @@ class LoopProcess(Process):
             self._unclosed.detach()
 
 
-def _close_unclosed(name: str, pipes: list[IO[bytes]], pidfd: int | None) -> None:
+def _close_unclosed(name: str, pipes: list[IO[bytes]], pidfd: int | None, owner: int) -> None:
     for pipe in pipes:
         pipe.close()
     if pidfd is not None:
         os.close(pidfd)
-    warnings.warn(
-        f"session {name!r} was still open when its event loop ended; its server is ended now. Use "
-        "'async with', or await aclose()",
-        ResourceWarning,
-        stacklevel=2,
-    )
+    if os.getpid() == owner:  # else a forked process, whose parent has the session
+        warnings.warn(
+            f"session {name!r} was still open when its event loop ended; its server is ended now. "
+            "Use 'async with', or await aclose()",
+            ResourceWarning,
+            stacklevel=2,
+        )
 
 
 def _do_not_block(fd: int) -> None:
