@@ -231,7 +231,7 @@ async def decisions(options: argparse.Namespace) -> int:
             one.server,
             one.subject,
             _reach(one),
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(one.decided_at)),
+            _minute(one.decided_at),
             f"by {one.by}" if one.by else "",
         )
         for one in found
@@ -248,11 +248,16 @@ def _unique_chars(ids: Sequence[str]) -> int:
     return chars
 
 
+def _minute(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
 def _reach(one: Decision) -> str:
     if not one.allowed:
         return "refused once"
+    until = one.scope if one.expires_at is None else f"until {_minute(one.expires_at)}"
     arguments = "these arguments only" if one.exact or one.where else "any arguments"
-    what = [one.scope, *([arguments] if one.kind == "call" else [])]
+    what = [until, *([arguments] if one.kind == "call" else [])]
     by = {"app": ["called by its view"], "code": ["called by scripts"]}.get(one.origin, [])
     return ", ".join([*what, *by])
 

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -128,6 +129,10 @@ def test_an_hour_outlives_a_call_whose_session_ends_with_it(tmp_path: Path) -> N
     (stored,) = run("decisions", "list", "--json", home=tmp_path).json["decisions"]
     assert stored["scope"] == "always"
     assert stored["expires_at"] - stored["decided_at"] == 3_600
+    end = time.strftime("%Y-%m-%d %H:%M", time.localtime(stored["expires_at"]))
+    listed = run("decisions", "list", home=tmp_path).out
+    assert f"until {end}, any arguments" in listed
+    assert "always" not in listed
 
 
 def test_a_page_does_not_offer_the_session_of_one_call_either(tmp_path: Path) -> None:
