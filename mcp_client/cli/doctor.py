@@ -482,7 +482,7 @@ def _advice(error: McpError, options: argparse.Namespace) -> str:
         )
     advice = in_shell(error).advice
     kind = "env" if error.advice is None or isinstance(error, ConfigError) else error.advice.kind
-    if advice is not None and kind == "env":
+    if advice is not None and kind in ("env", "proxy"):
         return f"{advice.text[:1].upper()}{advice.text[1:]}."
     if getattr(error, "exit_code", None) is not None:
         return f"The program ended by itself. Run it by hand and see why: {options.target}"

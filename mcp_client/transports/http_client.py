@@ -90,20 +90,22 @@ class HttpClient:
         self.url: str = server.url
         """The server's URL, or the one that the server moved to permanently."""
         self.configured_url: str = server.url
-        self.endpoint: Endpoint = Endpoint(
-            server.url,
-            context.server,
-            context.timeouts.connect,
-            server.auth is not None or server.headers is not None,
-            context.limits.depth,
-            proxy=proxy_named(server.url) if server.client is None else None,
-        )
         self._held_open = 0
         """The number of streams in a row that the server left open after their response."""
         self.got_no_http: bool = False
         """Whether the last request was answered with something that is not HTTP, or not at all."""
         self._origin = origin_of(server.url)
         self._server = server
+        self._pool = None if _needs_httpx(server) else self._new_pool()
+        uses_environment = self._pool is None and server.client is None
+        self.endpoint: Endpoint = Endpoint(
+            server.url,
+            context.server,
+            context.timeouts.connect,
+            server.auth is not None or server.headers is not None,
+            context.limits.depth,
+            proxy=proxy_named(server.url) if uses_environment else None,
+        )
         self._made: dict[tuple[Any, ...], tuple[httpx.URL, httpx.Headers]] = {}
         """The URL and headers of httpx, by URL and headers of this client. Making them takes as
         long as sending the request: row "echo after echo, HTTP JSON"."""
@@ -111,7 +113,6 @@ class HttpClient:
         """The cookies that the server has set, if the own pool sends the requests."""
         self._client = server.client
         self._last_request: httpx.Request | None = None
-        self._pool = None if _needs_httpx(server) else self._new_pool()
         self._auth: httpx.Auth | None = server.auth if isinstance(server.auth, httpx.Auth) else None
         self.asks_person: bool = getattr(server.auth, "asks_person", False)
         """Whether a refusal may lead to a login of a person."""

@@ -98,11 +98,12 @@ class Endpoint(NamedTuple):
     def connect_failure(self, error: Exception, url: str) -> ConnectError:
         """Return the error for a request to ``url``, of which nothing has reached the server."""
         address = shown(url)
-        text, retryable = f"cannot connect to {address}: ", True
+        text, retryable, advice = f"cannot connect to {address}: ", True, None
         tls = next((cause for cause in _causes(error) if isinstance(cause, ssl.SSLError)), None)
         unresolved = any(isinstance(cause, socket.gaierror) for cause in _causes(error))
         if self.proxy is not None and (why := self._of_proxy(error, tls, unresolved)):
-            text += f"{self.proxy}, {why}; check the proxy, or name the host in NO_PROXY"
+            text += f"{self.proxy}, {why}"
+            advice = Advice("check the proxy, or name the host in NO_PROXY", "proxy")
         elif isinstance(error, httpx.ConnectTimeout | TimeoutError):
             text += f"no response within {self.connect_seconds:g} s; is the server running there?"
         elif tls is not None:
@@ -117,7 +118,7 @@ class Endpoint(NamedTuple):
         else:
             text = f"cannot send the request to {address}: {_text_of(error)}; nothing was sent"
             retryable = isinstance(error, _PASSING) and not isinstance(error, _PERMANENT)
-        return ConnectError(text, server=self.server, retryable=retryable)
+        return ConnectError(text, server=self.server, retryable=retryable, advice=advice)
 
     def _of_proxy(self, error: Exception, tls: ssl.SSLError | None, unresolved: bool) -> str | None:
         """Return the problem with the proxy; None if the problem is another one."""

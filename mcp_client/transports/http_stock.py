@@ -208,9 +208,11 @@ def proxy_for(url: str) -> str | None:
         is_valid = False
     if not is_valid:  # its parts are not shown: one may be the beginning of the password
         raise ConfigError(
-            f"{_source(url)} a proxy whose URL is not valid: give one such as "
-            "http://user:password@proxy.example.com:3128, with '/', '?', '#' and '@' in the "
-            "password as %2F, %3F, %23 and %40"
+            f"{_source(url)} a proxy whose URL is not valid",
+            advice=Advice(
+                "give one such as http://user:password@proxy.example.com:3128, with '/', '?', '#' "
+                "and '@' in the password as %2F, %3F, %23 and %40"
+            ),
         )
     return proxy
 

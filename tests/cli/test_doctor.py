@@ -351,6 +351,7 @@ NO_COMMON = (
             5,
             "TOKEN: give it with --env NAME, or in the config file.",
         ),
+        (ConnectError("x", advice=Advice("y", "proxy")), URL, "unreachable", 5, "Y."),
         (ConnectError("x", advice=Advice("y", "login", URL)), URL, "unreachable", 5, "Check the"),
         (
             ConnectError("x", http_status=401),
