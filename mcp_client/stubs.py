@@ -207,7 +207,7 @@ class _Module(SchemaTypes):
         name = self._names.type(server)
         plain = self._names.type(server, "Sync")
         methods = Names(_RESERVED)
-        written = [_Method(self, tool, methods.variable(tool.name), name) for tool in tools]
+        written = [_Method(self, one, methods.variable(one.name, 64), name) for one in tools]
         return [
             *self._class(name, "Stub", server, written, blocking=False),
             *self._class(plain, "SyncStub", server, written, blocking=True),

@@ -110,6 +110,13 @@ def test_the_name_of_a_class_is_made_of_whole_words_and_numbered_only_where_none
     ]
 
 
+def test_the_name_of_a_method_is_the_whole_name_of_its_tool() -> None:
+    names = ["get_long_range_forecast_of_the_day", "get_long_range_forecast_of_the_week", "x" * 128]
+    text = generate([tool(name, {"type": "object"}) for name in names])
+    for name in (*names[:2], "x" * 64):
+        assert text.count(f" def {name}(\n") == 2
+
+
 def test_what_is_imported_is_what_is_used_whatever_a_server_wrote() -> None:
     words = ["Any", "UNSET", "Literal", "-> ToolResult:", "TypedDict", "Union"]
     output = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}

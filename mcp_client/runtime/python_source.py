@@ -32,10 +32,10 @@ class Names:
         self._numbers: dict[str, int] = {}
         """The last number that a name got, of those that must not be equal to another."""
 
-    def variable(self, text: str) -> str:
-        """Return a name of a variable."""
+    def variable(self, text: str, most: int = _MAX_BASE_CHARS) -> str:
+        """Return a name of a variable, of ``most`` characters besides its number."""
         words = re.sub(r"[^A-Za-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text))
-        return self._free(words.strip("_").lower() or "value", "arg_")
+        return self._free(words.strip("_").lower() or "value", "arg_", most)
 
     def type(self, *texts: str) -> str:
         """Return a name of all ``texts``, or of the last ones if it would be too long."""
@@ -47,10 +47,10 @@ class Names:
         best = next(free, short[0] if short else _cut(each[-1] if each else []) or names[0])
         return self._free(best or "Value", "T")
 
-    def _free(self, name: str, prefix: str) -> str:
+    def _free(self, name: str, prefix: str, most: int = _MAX_BASE_CHARS) -> str:
         if name[0].isdigit():
             name = prefix + name
-        base = name = name[:_MAX_BASE_CHARS]
+        base = name = name[:most]
         number = self._numbers.get(base, 1)
         while name in self._taken or keyword.iskeyword(name):
             number += 1
