@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _PROCESS_KEY = os.urandom(32)
-_IN_MARKUP = r"[<>&@*`~\[\]|#]|\\(?![0-9A-Za-z])|:(?=//)|(?<![^\W_])_|_(?![^\W_])"
+_IN_MARKUP = r"[<>&@*`~\[\]|#]|\\(?![0-9A-Za-z])|:(?=//)|(?<=\b[wW]{3})\.|(?<![^\W_])_|_(?![^\W_])"
 """Signs of markup: of a link with words of its own, of a mention, of hidden or struck-out text."""
 _TO_FULL_WIDTH = 0xFEE0
 """The distance from an ASCII character to the wide one that looks like it."""

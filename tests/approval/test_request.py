@@ -317,6 +317,7 @@ def test_sampling_for_anything_but_a_call_is_not_read() -> None:
     [
         ("<!channel> <@U1> @everyone", "<>@"),
         ("<https://evil.example|Click> [good](https://evil.example)", "<>|["),
+        ("see www.evil or WWW.EVIL/x", "."),
         ("*bold* _odd_ ~gone~ `code` ||hidden|| # big &lt; \\*", "*~`|#&\\"),
     ],
 )
