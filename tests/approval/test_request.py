@@ -122,7 +122,7 @@ def test_a_request_comes_back_from_its_json(request_: ApprovalRequest) -> None:
 
 @each
 def test_a_request_is_data_that_can_be_copied(request_: ApprovalRequest) -> None:
-    one = ApprovalRequest.from_json(request_.to_json())
+    one: Any = ApprovalRequest.from_json(request_.to_json())
     assert copy.deepcopy(one) == one
     assert json.loads(json.dumps(dataclasses.asdict(one), default=str))["server"] == "files"
 
