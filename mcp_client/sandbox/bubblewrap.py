@@ -261,14 +261,18 @@ def _options(
 
 
 def _hidden(grants: Grants) -> Iterator[str]:
-    """Yield the files with a dot next to a script, unless a grant is in them."""
-    for grant in grants.paths:
-        if grant.kind != "script" or not os.path.isdir(grant.path):
-            continue
-        for entry in os.scandir(grant.path):
-            used = any(inside(one.path, entry.path) for one in grants.paths)
-            if entry.name.startswith(".") and not entry.is_symlink() and not used:
+    """Yield the files with a dot next to a script, but for what is granted in them."""
+    granted = [one.path for one in grants.paths]
+    directories = [(one.path, True) for one in grants.paths if one.kind == "script"]
+    while directories:
+        directory, only_dots = directories.pop()
+        for entry in os.scandir(directory) if os.path.isdir(directory) else ():
+            if entry.is_symlink() or (only_dots and not entry.name.startswith(".")):
+                continue
+            if not any(inside(path, entry.path) for path in granted):
                 yield entry.path
+            elif entry.path not in granted:
+                directories.append((entry.path, False))
 
 
 def _kernel_settings() -> Iterator[str]:

@@ -5,17 +5,19 @@
   ``libexec`` and ``share`` in ``/srv/x``; of what lies in ``/opt/x``, all of it.
 - Of Python, the virtual environment (``pyvenv.cfg``), and the installation that its key ``home``
   names.
-- Of a script, the directory it is in; of one for Node, Bun or Deno, the package that holds it.
-  Nothing in it whose name begins with a dot, such as ``.env``.
+- Of a script that the command names, the directory it is in; of one for Node, Bun or Deno, the
+  package that holds it. Nothing in it whose name begins with a dot, such as ``.env``; deeper
+  directories are granted whole. The first line of a script grants its interpreter alone.
 - Of npx and uvx, their caches of the user's own environment. Both write where they read: npm a lock
   and the index of its cache, uv a lock and temporary files. So each gets a cache in the private
   directory of its server, made of links into the real one, which can be read. Packages that are not
   installed yet cannot be fetched without the network.
 
 Nothing else: no ``.pth`` file, no variable, and no argument behind an option that is not known
-here. A link that leads out of the directory that the server runs in is not followed. A home
-directory, or a directory that contains one, is never granted. Other files that a program seems to
-need are in ``missing``: an error names them, to be granted by ``read=``.
+here. A link in the directory that the server runs in, or in one that it can write, is not followed
+if it leads out of there. A home directory, or a directory that contains one, is never granted.
+Other files that a program seems to need are in ``missing``: an error names them, to be granted by
+``read=``.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..processes.commands import find_executable
-from .visible_paths import beginning, inside
+from .visible_paths import VisiblePaths, beginning, inside
 
-__all__ = ["PrivateFiles", "Program", "home_directories", "program_of"]
+__all__ = ["PrivateFiles", "Program", "home_directories", "modules_elsewhere", "program_of"]
 
 _PYTHON = re.compile(r"(?:python|pypy)w?[\d.]*t?\Z")
 _NODE = frozenset(("node", "nodejs", "bun", "deno", "tsx", "ts-node"))
@@ -40,8 +42,8 @@ _SHELLS = frozenset(("sh", "bash", "dash", "zsh"))
 _FLAGS = {
     "python": re.compile(r"(?:-[bBdEhiIOPqRsSuvVx?]+|-[WX].+)\Z"),
     "node": re.compile(
-        r"--(?:[\w-]+=.*|no-warnings|no-deprecation|enable-source-maps|trace-warnings|"
-        r"experimental-[\w-]+|inspect|inspect-brk)\Z|run\Z",
+        r"--(?:(?!eval=|print=|run=)[\w-]+=.*|no-warnings|no-deprecation|enable-source-maps|"
+        r"trace-warnings|experimental-[\w-]+|inspect|inspect-brk)\Z",
         re.S,
     ),
     "sh": re.compile(r"-[eux]+\Z"),
@@ -49,9 +51,17 @@ _FLAGS = {
 """Options that take no further word. Behind any other, no script is looked for."""
 _WITH_VALUE = {
     "python": frozenset(("-W", "-X", "--check-hash-based-pycs")),
-    "node": frozenset(("-r", "--require", "--import", "--loader", "-C", "--conditions")),
+    "node": frozenset(
+        "-r --require --import --loader --experimental-loader -C --conditions".split()  # noqa: SIM905
+    ),
     "sh": frozenset(("-o",)),
 }
+_BEHIND_SHELL = re.compile(r"""'''exec' (["']?)(/[^"']+)\1 "\$0" "\$@"\r?""")
+_PROGRAMS = (b"\x7fELF", b"#!")
+"""The beginnings of files that the system starts."""
+_NO_MODULE = re.compile(r"No module named ['\"]?(\w{1,100})")
+_MAX_MISSED = 5
+_ABSOLUTE = re.compile(r"/[^'\"\n]{1,1000}")
 _DEPTH = 5
 _MAX_ENVIRONMENTS = 100
 _NPM_CACHE, _NPM_REGISTRY = "npm_config_cache", "npm_config_registry"
@@ -85,13 +95,18 @@ class Program(NamedTuple):
 
 
 def program_of(
-    argv: Sequence[str], env: Mapping[str, str], cwd: str, *, offline: bool = False
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    *,
+    writable: Sequence[str] = (),
+    offline: bool = False,
 ) -> Program:
     """Return what ``argv``, which begins with an absolute path, needs to run in ``cwd``.
 
-    Looks at the file system, and starts nothing.
+    ``writable`` are the real paths that it can write. Looks at the file system, and starts nothing.
     """
-    search = _Search(env, cwd, offline)
+    search = _Search(env, cwd, writable, offline)
     search.command(argv[0], argv[1:])
     missing = tuple(path for path in dict.fromkeys(search.missing) if os.path.exists(path))
     return Program(
@@ -106,10 +121,13 @@ def program_of(
 
 
 class _Search:
-    def __init__(self, env: Mapping[str, str], cwd: str, offline: bool) -> None:
+    def __init__(
+        self, env: Mapping[str, str], cwd: str, writable: Sequence[str], offline: bool
+    ) -> None:
         self._env = env
         self._cwd = cwd
         self._project = os.path.realpath(cwd)
+        self._untrusted = (self._project, *writable)
         self._offline = offline
         self._homes = home_directories()
         self.paths: list[str] = []
@@ -120,34 +138,42 @@ class _Search:
         self.added: dict[str, str] = {}
         self.private: PrivateFiles | None = None
 
-    def command(self, path: str, args: Sequence[str], depth: int = 0) -> None:
-        """Note that ``path`` is started with ``args``."""
-        if depth > _DEPTH:
-            return
+    def command(
+        self, path: str, args: Sequence[str], depth: int = 0, of_script: bool = False
+    ) -> None:
+        """Note that ``path`` is started with ``args``.
+
+        ``of_script``: a script names them, whose author may be anyone. So they grant no script, and
+        what the system would not start grants nothing.
+        """
         name, real = os.path.basename(path), os.path.realpath(path)
+        if depth > _DEPTH or (of_script and not beginning(real, 4).startswith(_PROGRAMS)):
+            return
         self.names.append(path)
         interpreter = _interpreter(real)
         if _PYTHON.match(name) and interpreter is None:
             self._python(path, real)
-            self._script("python", args)
+            self._script("python", args, of_script)
             return
         self._grant(path, real)
         if name == "env":
-            self._behind_env(args, depth)
+            self._behind_env(args, depth, of_script)
         elif name in _SHELLS:
-            self._script("sh", args)
+            self._script("sh", args, of_script)
         elif interpreter is not None:
-            self._script_at(path, "node" if "node" in interpreter[-1] else "sh")
-            self.command(interpreter[0], [*interpreter[1:], path], depth + 1)
+            self._script_at(path, "node" if "node" in interpreter[-1] else "sh", of_script)
+            self.command(interpreter[0], [*interpreter[1:], path], depth + 1, True)
         else:
             self._installation(real)
         if name in _NODE:
-            self._script("node", args)
+            is_run = args[:1] == ["run"] and name in ("bun", "deno")
+            self._script("node", args[1:] if is_run else args, of_script)
         elif name == "npx":
             self._npm_cache(real, args)
         elif name in ("uvx", "uv"):
             beside = os.path.join(os.path.dirname(real), "uv")
-            self._grant(beside, os.path.realpath(beside))
+            at = os.path.realpath(beside)  # a link may be of a project
+            self._grant(beside, at, None if at == beside else self.missing)
             self._uv_cache()
 
     # ------------------------------------------------------------ what is granted
@@ -155,12 +181,18 @@ class _Search:
     def _grant(self, path: str, real: str, to: list[str] | None = None) -> None:
         """Grant ``real``, to which ``path`` leads, unless a link of the project leads out of it."""
         if os.path.exists(real) and not self._is_wide(real):
-            leads_out = self._is_of_project(path) and not inside(real, self._project)
-            (self.missing if leads_out else self.paths if to is None else to).append(real)
+            granted = self.paths if to is None else to
+            (self.missing if self._leads_out(path) else granted).append(real)
 
-    def _is_of_project(self, path: str) -> bool:
-        path = os.path.abspath(path)
-        return inside(path, self._cwd) or inside(path, self._project)
+    def _leads_out(self, path: str) -> bool:
+        """Whether a link to ``path`` in the project, or in what can be written, leads out of it."""
+        way = VisiblePaths()
+        way.follow(os.path.abspath(path))
+        return any(
+            inside(link, place) and not inside(os.path.realpath(link), place)
+            for link, _ in way.links()
+            for place in self._untrusted
+        )
 
     def _is_wide(self, path: str) -> bool:
         """Whether it is, or contains, a home directory."""
@@ -189,7 +221,7 @@ class _Search:
         else:
             self.missing += [path for path in there if path in libraries[:2]]
 
-    def _behind_env(self, args: Sequence[str], depth: int) -> None:
+    def _behind_env(self, args: Sequence[str], depth: int, of_script: bool) -> None:
         env = dict(self._env)
         for position, word in enumerate(args):
             if word == "-S":
@@ -200,7 +232,7 @@ class _Search:
             if not equals:
                 found = find_executable(word, self._cwd, env)
                 if found is not None:
-                    self.command(found, args[position + 1 :], depth + 1)
+                    self.command(found, args[position + 1 :], depth + 1, of_script)
                 return
             env[name] = value
 
@@ -213,7 +245,9 @@ class _Search:
             self._grant(path, real)
             self._python_at(real, self._is_elsewhere(os.path.dirname(os.path.dirname(real))))
             return
-        self._grant(around, os.path.realpath(around))
+        real_around = os.path.realpath(around)
+        is_project = inside(self._project, real_around)  # its ".env" is not of its Python
+        self._grant(around, real_around, self.scripts if is_project else None)
         if os.path.isabs(home):
             self._python_at(os.path.realpath(os.path.join(home, os.path.basename(real))), True)
 
@@ -231,21 +265,22 @@ class _Search:
 
     # ----------------------------------------------------------------- scripts
 
-    def _script(self, kind: str, args: Sequence[str]) -> None:
-        words = iter(args)
+    def _script(self, kind: str, args: Sequence[str], of_script: bool) -> None:
+        words = iter(() if of_script else args)
         for word in words:
             if kind == "python" and word == "-m":
-                self.missing.append(os.path.join(self._project, next(words, "").partition(".")[0]))
+                module = os.path.join(self._project, next(words, "").partition(".")[0])
+                self.missing += [module, f"{module}.py"]
                 return
             if word in _WITH_VALUE[kind]:
                 next(words, None)
-            elif not word.startswith("-") and word != "run":
+            elif not word.startswith("-"):
                 self._script_at(os.path.normpath(os.path.join(self._cwd, word)), kind)
                 return
             elif not _FLAGS[kind].match(word):
                 return
 
-    def _script_at(self, path: str, kind: str) -> None:
+    def _script_at(self, path: str, kind: str, of_script: bool = False) -> None:
         real = os.path.realpath(path)
         self.names.append(path)
         directory = real if os.path.isdir(real) else os.path.dirname(real)
@@ -254,7 +289,7 @@ class _Search:
         if self._is_wide(directory):
             self._grant(path, real)
         else:
-            self._grant(path, directory, self.scripts)
+            self._grant(path, directory, self.missing if of_script else self.scripts)
 
     def _package(self, directory: str) -> str:
         """Return the nearest directory with a ``package.json``, else ``directory``."""
@@ -307,6 +342,27 @@ class _Search:
         self.caches += [path for path in real if not self._is_wide(path)]
 
 
+def modules_elsewhere(text: str, environments: Sequence[str]) -> Iterator[str]:
+    """Yield where modules are that ``text``, an error of Python, misses in its environments.
+
+    An editable installation names them in a file that a project can write. So they are not granted,
+    and only named.
+    """
+    names = {name.partition(".")[0] for name in _NO_MODULE.findall(text)[:_MAX_MISSED]}
+    packages = [
+        os.path.join(glob.escape(one), "lib", "python3*", "site-packages") for one in environments
+    ]
+    for pattern in ("*.pth", "__editable__*.py") if names else ():
+        files = [path for one in packages for path in glob.glob(os.path.join(one, pattern))]
+        for file in files[:_MAX_ENVIRONMENTS]:
+            for path in _ABSOLUTE.findall(os.fsdecode(beginning(file, 64 * 1024))):
+                for name in sorted(names):
+                    places = (os.path.join(path, name), os.path.join(path, f"{name}.py"))
+                    yield from (
+                        (path,) if os.path.basename(path).partition(".")[0] == name else places
+                    )
+
+
 def home_directories() -> set[str]:
     """Home directories, as far as they are known here."""
     homes = {os.path.expanduser("~"), "/root", *glob.glob("/home/*"), *glob.glob("/Users/*")}
@@ -325,8 +381,9 @@ def _interpreter(path: str) -> list[str] | None:
     if not first.startswith(b"#!") or not words or not os.path.isabs(words[0]):
         return None
     # What pip writes if the path of the interpreter is too long for the first line.
-    behind = re.match(rb"'''exec' \"?(/[^\"]+?)\"? \"\$0\"", second)
-    return [os.fsdecode(behind[1])] if behind else words
+    behind = _BEHIND_SHELL.fullmatch(os.fsdecode(second)) if words == ["/bin/sh"] else None
+    is_python = behind is not None and _PYTHON.match(os.path.basename(behind[2]))
+    return [behind[2]] if behind and is_python else words
 
 
 def _setting(path: str, name: str) -> str:

@@ -25,7 +25,7 @@ from ..runtime.directory import checked_path
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.option_names import with_option_names
 from ..runtime.safe_text import safe_text
-from .program import program_of
+from .program import modules_elsewhere, program_of
 from .visible_paths import inside
 
 if TYPE_CHECKING:
@@ -208,7 +208,9 @@ class Grants:
             write = path in writes or (real in found and found[real].write)
             found[real] = Grant(real, write, "named", "" if path == real else path)
         place = os.path.abspath(cwd or ".")
-        program = program_of(argv, env, place, offline=sandbox.network != "all")
+        writable = [one.path for one in found.values() if one.write]
+        offline = sandbox.network != "all"
+        program = program_of(argv, env, place, writable=writable, offline=offline)
         system = tuple(map(os.path.realpath, system_paths(sandbox.network)))
         found_for = (
             ("program", program.paths),
@@ -245,9 +247,12 @@ class Grants:
     def advice(self, stderr: str) -> Advice | None:
         """Return what to grant as well, by what a server that failed wrote to standard error."""
         system = tuple(map(os.path.realpath, system_paths(self.network)))
-        known = (*(one.path for one in self.paths), *system, *_OF_ITS_OWN)
-        named = [os.path.realpath(path) for path in re.findall(_PATH_IN_TEXT, stderr)]
-        wanted = [path for path in named if os.path.exists(path) and not _covered(path, known)]
+        known = (*(one.path for one in self.paths), *system)
+        named = [
+            each for each in re.findall(_PATH_IN_TEXT, stderr) if not _covered(each, _OF_ITS_OWN)
+        ]
+        real = map(os.path.realpath, (*named, *modules_elsewhere(stderr, known)))
+        wanted = [path for path in real if os.path.exists(path) and not _covered(path, known)]
         every = dict.fromkeys((*wanted, *self.missing))
         paths = [
             path for path in every if not _covered(path, [one for one in every if one != path])

@@ -266,3 +266,57 @@ def test_what_begins_with_a_dot_beside_a_script_is_not_shown(work: Path) -> None
     assert reported == ["empty", "FileNotFoundError", "shown"]
     named = Sandbox(read=[work / "app" / ".env"])
     assert run(named, argv, cwd=work)[1].split()[0] == "secret"
+
+
+@needs_bubblewrap
+def test_a_grant_in_a_directory_with_a_dot_shows_nothing_else_of_it(work: Path) -> None:
+    made(work / "app", ".keys/public/a.txt", ".keys/public/b.txt", ".keys/private.txt")
+    (work / "app" / "server.py").write_text(
+        "import os\nfor name in ('public/a.txt', 'public/b.txt', 'private.txt'):\n"
+        "    try: print(name, os.stat('app/.keys/' + name).st_nlink)\n"
+        "    except OSError: print('none')\n"
+        "    else: print(open('app/.keys/' + name).read() or 'empty')\n"
+    )
+    for name in ("public/a.txt", "public/b.txt", "private.txt"):
+        (work / "app" / ".keys" / name).write_text("shown")
+    argv = [str(work / ".venv" / "bin" / "python"), "app/server.py"]
+    reported = run(Sandbox(read=[work / "app" / ".keys" / "public" / "a.txt"]), argv, cwd=work)[1]
+    assert [line for line in reported.split() if line in ("shown", "empty")] == [
+        *("shown", "empty", "empty")
+    ]
+
+
+@needs_bubblewrap
+async def test_a_project_whose_script_names_another_file_in_its_second_line_reads_no_secret(
+    work: Path, tmp_path: Path
+) -> None:
+    secret = tmp_path / "home" / ".ssh"
+    script = made(work, "bin/server") / "bin" / "server"
+    script.write_text(
+        f"#!/bin/sh\n'''exec' \"{secret}\" \"$0\" &\nread line\ncat {secret}/id_rsa >&2\n"
+    )
+    server = StdioServer(str(script), cwd=str(work), sandbox=True)
+    with pytest.raises(ConnectError) as caught:
+        await connect(server)
+    assert "private" not in str(caught.value)
+    assert "No such file" in str(caught.value)
+
+
+@needs_bubblewrap
+async def test_the_error_of_a_server_of_an_editable_installation_names_what_then_lets_it_start(
+    work: Path,
+) -> None:
+    made(work, "src/notes_server/__init__.py")
+    (work / "src" / "notes_server" / "__main__.py").write_text(SERVER)
+    packages = work / ".venv" / "lib" / f"python3.{sys.version_info[1]}" / "site-packages"
+    packages.mkdir(parents=True, exist_ok=True)
+    (packages / "_notes.pth").write_text(f"{work / 'src'}\n")
+    command = str(work / ".venv" / "bin" / "python")
+    module = ["-m", "notes_server"]
+    with pytest.raises(ConnectError) as caught:
+        await connect(StdioServer(command, module, cwd=str(work), sandbox=True))
+    needed = str(work / "src" / "notes_server")
+    assert f"Sandbox(read=[{needed!r}])" in str(caught.value)
+    server = StdioServer(command, module, cwd=str(work), sandbox=Sandbox(read=[needed]))
+    async with connect(server, approval=allow_all) as session:
+        assert (await session.call_tool("do", {"code": "1 + 1"})).text == "2"

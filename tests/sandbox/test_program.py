@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcp_client.sandbox import program
-from mcp_client.sandbox.program import Program, program_of
+from mcp_client.sandbox.program import Program, modules_elsewhere, program_of
 
 pytestmark = [
     pytest.mark.one_backend,
@@ -39,9 +39,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def found(
-    *argv: str | Path, cwd: Path = Path("/"), env: Mapping[str, str] | None = None
+    *argv: str | Path,
+    cwd: Path = Path("/"),
+    env: Mapping[str, str] | None = None,
+    writable: tuple[Path, ...] = (),
 ) -> Program:
-    return program_of([str(word) for word in argv], env or {"PATH": "/usr/bin:/bin"}, str(cwd))
+    words, places = [str(word) for word in argv], [str(path) for path in writable]
+    return program_of(words, env or {"PATH": "/usr/bin:/bin"}, str(cwd), writable=places)
 
 
 def names(program: Program, directory: Path) -> set[str]:
@@ -147,6 +151,11 @@ def test_an_interpreter_in_a_home_directory_is_granted_alone_and_what_it_lacks_i
         (["/usr/bin/node", "--import", "tsx", "app/server.ts"], True),
         (["/usr/bin/node", "--unknown", "app/server.js"], False),
         (["/usr/bin/node", "-e", "1", "app/server.js"], False),
+        (["/usr/bin/node", "--eval=1", "app/server.js"], False),
+        (["/usr/bin/node", "--print=1", "app/server.js"], False),
+        (["/usr/bin/node", "--run=start", "app/server.js"], False),
+        (["/usr/bin/node", "--experimental-loader", "tsx", "app/server.ts"], True),
+        (["/usr/bin/bun", "run", "app/server.js"], True),
         (["/bin/sh", "app/run.sh"], True),
         (["/bin/sh", "-c", "app/run.sh"], False),
         (["/usr/bin/env", "python3", "app/server.py"], True),
@@ -186,6 +195,109 @@ def test_a_link_of_the_project_that_leads_out_of_it_is_named_and_not_granted(
         every = found(work / "app", cwd=work)
     assert names(every, home) == set()
     assert missing(every, home) == {"bin/key" if way == "executable" else "secret"}
+
+
+def test_a_link_in_what_the_server_can_write_is_not_followed_out_of_it_in_any_directory(
+    home: Path, tmp_path: Path
+) -> None:
+    work = environment(tmp_path / "work" / ".venv", python(tmp_path / "base")).parents[2]
+    made(home, "secret/key.py")
+    (work / "server.py").symlink_to(home / "secret" / "key.py")
+    words = (work / ".venv" / "bin" / "python", work / "server.py")
+    for cwd in (Path("/"), home, tmp_path / "base"):
+        every = found(*words, cwd=cwd, writable=(work,))
+        assert names(every, home) == set()
+        assert missing(every, home) == {"secret"}
+    (tmp_path / "name").symlink_to(work)
+    words = (tmp_path / "name" / ".venv" / "bin" / "python", tmp_path / "name" / "server.py")
+    assert names(found(*words, writable=(work,)), home) == set()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "#!/bin/sh\n'''exec' \"{secret}\" \"$0\" &\n",
+        '#!/bin/sh\n\'\'\'exec\' "{secret}" "$0" "$@"\n',
+        '#!/bin/sh\n\'\'\'exec\' "{key}" "$0" "$@"\n',
+        "#!{secret}\n",
+        "#!{key}\n",
+        "#!/usr/bin/env -S python3 {key}\n",
+        "#!/usr/bin/env -S node --import=./own.mjs {key}\n",
+        "#!/usr/bin/env -S BASH_ENV=own bash {key}\n",
+        "#!/usr/bin/env -S BASH_ENV=own {script}\n",
+        "#!/bin/sh {key}\n",
+    ],
+)
+def test_the_first_lines_of_a_script_grant_nothing_but_its_interpreter(
+    home: Path, tmp_path: Path, lines: str
+) -> None:
+    made(home, ".ssh/bin/run", ".ssh/bin/python3")
+    (home / ".ssh" / "bin" / "run").write_text("#!/bin/sh\n")
+    secret = home / ".ssh"
+    work = made(tmp_path / "work", "bin/server", "bin/node", "bin/python3")
+    text = lines.format(secret=secret, key=secret / "id_rsa", script=secret / "bin" / "run")
+    (work / "bin" / "server").write_text(text)
+    every = found(work / "bin" / "server", cwd=work, env={"PATH": f"{work / 'bin'}:/bin"})
+    allowed = {".ssh/bin/run"} if "{script}" in lines else set()
+    assert names(every, home) == allowed
+
+
+@pytest.mark.parametrize("quote", ["", '"', "'"])
+def test_the_python_that_pip_names_in_the_second_line_is_granted(
+    home: Path, tmp_path: Path, quote: str
+) -> None:
+    inside = environment(home / "tools" / "venv", python(home / ".pyenv" / "3.12"))
+    script = made(home, "work/bin/server") / "work" / "bin" / "server"
+    script.write_text(f"#!/bin/sh\n'''exec' {quote}{inside}{quote} \"$0\" \"$@\"\n' '''\n")
+    assert {"tools/venv", ".pyenv/3.12"} < names(found(script, cwd=home / "work"), home)
+
+
+@pytest.mark.parametrize("where", ["work", "work/sub"])
+def test_what_lies_beside_uvx_by_a_link_is_named_and_not_granted(
+    home: Path, tmp_path: Path, where: str
+) -> None:
+    work = made(tmp_path / "work", "bin/uvx", "sub/x") / "bin"
+    (work / "uv").symlink_to(home / ".ssh")
+    every = found(work / "uvx", "x", cwd=tmp_path / where)
+    assert names(every, home) == set()
+    assert missing(every, home) == {".ssh"}
+
+
+def test_the_dot_files_of_a_project_that_is_its_own_environment_are_not_its_program(
+    home: Path, tmp_path: Path
+) -> None:
+    inside = environment(tmp_path / "work", python(tmp_path / "base"))
+    every = found(inside, "-m", "x", cwd=tmp_path / "work")
+    assert str(tmp_path / "work") in every.scripts  # whose names with a dot are hidden
+    assert str(tmp_path / "work") not in every.paths
+
+
+def test_a_module_of_the_directory_that_a_server_runs_in_is_named(
+    home: Path, tmp_path: Path
+) -> None:
+    work = made(tmp_path / "work", "one.py", "two/__init__.py")
+    for module, file in (("one", "one.py"), ("two.server", "two")):
+        every = found("/usr/bin/python3", "-m", module, cwd=work)
+        assert missing(every, work) == {file}
+
+
+@pytest.mark.parametrize("way", ["pth", "finder"])
+def test_a_module_of_an_editable_installation_is_named_if_python_misses_it(
+    home: Path, tmp_path: Path, way: str
+) -> None:
+    around = environment(home / "work" / ".venv", python(tmp_path / "base")).parents[1]
+    packages = around / "lib" / "python3.12" / "site-packages"
+    made(home / "work" / "src", "app/__init__.py", "other/__init__.py")
+    if way == "pth":
+        (packages / "_app.pth").write_text(f"import this\n{home / 'work' / 'src'}\n")
+    else:
+        mapping = f"MAPPING = {{'app': '{home}/work/src/app', 'other': '{home}/other'}}\n"
+        (packages / "__editable___app_finder.py").write_text(mapping)
+    os.mkfifo(packages / "pipe.pth")
+    for error in ("ModuleNotFoundError: No module named 'app.main'", "python: No module named app"):
+        named = {path for path in modules_elsewhere(error, [str(around)]) if os.path.exists(path)}
+        assert named == {str(home / "work" / "src" / "app")}
+    assert list(modules_elsewhere("KeyError: 'app'", [str(around)])) == []
 
 
 def test_of_a_script_for_node_the_package_that_holds_it_and_no_more(home: Path) -> None:
