@@ -86,9 +86,9 @@ class Starting:
         if self.start.is_read and not request.confined:
             return None
         # Its secrets are read now, and the keyring may wait for a person.
-        sandbox, timeouts = self.sandbox, self.timeouts
+        sandbox, timeouts, policy = self.sandbox, self.timeouts, self.policy
         return await run_in_thread(
-            lambda: self.start.approved(request, sandbox, timeouts), abandon_on_cancel=True
+            lambda: self.start.approved(request, sandbox, timeouts, policy), abandon_on_cancel=True
         )
 
     async def decide(self) -> StartRequest:
@@ -108,7 +108,7 @@ class Starting:
 
     def _look(self) -> tuple[StartRequest, Gate]:
         """Return the request and its gate: no one is asked about what the policy refuses."""
-        request = self.start.request(self.sandbox)
+        request = self.start.request(self.sandbox, self.policy)
         server = self.start.config(self.timeouts, secrets=False).server
         try:
             transport_of(confined(server, self.sandbox)).permit(self.policy)

@@ -33,6 +33,7 @@ from ..processes.commands import environment_of, find_executable
 from ..protocol.canonical_json import FrozenArray, FrozenObject, sha256
 from ..runtime.limits import Timeouts
 from ..transports.http_options import shown
+from ..transports.stdio import to_look_up
 from .security import GivenSandbox
 from .server import Launch, read_server
 from .server_config import ServerConfig
@@ -40,6 +41,7 @@ from .start_warnings import warnings_of
 from .values import Expanded, Files, followed, values_of
 
 if TYPE_CHECKING:
+    from ..runtime.session_context import StartPolicy
     from ..sandbox.sandbox import Grants, Sandbox
 
 __all__ = ["Looked", "Start", "start_request"]
@@ -108,14 +110,16 @@ class Start:
             why = "is not valid after its files and secrets are inserted"
             raise ConfigError(f"{self._place} {why}") from (None if self.first.secrets else error)
 
-    def request(self, sandbox: Sandbox | None = None) -> StartRequest:
+    def request(
+        self, sandbox: Sandbox | None = None, policy: StartPolicy | None = None
+    ) -> StartRequest:
         """Return the request for a person, as it is now.
 
-        ``sandbox`` is the host's, for a server without its own.
+        ``sandbox`` is the host's, for a server without its own; ``policy`` is that of the machine.
         """
         with self._lock:
             whole = self._whole()
-            confined = confinement(whole, sandbox)
+            confined = confinement(whole, sandbox, policy)
             if confined is not None:
                 return start_request(whole, confined)
             if self._request is None:
@@ -123,7 +127,11 @@ class Start:
             return self._request
 
     def approved(
-        self, request: StartRequest, sandbox: Sandbox | None, timeouts: Timeouts | None = None
+        self,
+        request: StartRequest,
+        sandbox: Sandbox | None,
+        timeouts: Timeouts | None = None,
+        policy: StartPolicy | None = None,
     ) -> ServerConfig:
         """Return ``config``, whose sandbox grants exactly what ``request`` lists.
 
@@ -131,7 +139,7 @@ class Start:
         """
         config = self.config(timeouts)
         with self._lock:
-            confined = confinement(self._whole(), sandbox)
+            confined = confinement(self._whole(), sandbox, policy)
             now = confined and start_request(self._whole(), confined).fingerprint
         if confined is not None and now != request.fingerprint:
             raise ConfigError(
@@ -198,7 +206,9 @@ class Confined(NamedTuple):
     grants: Grants
 
 
-def confinement(launch: Launch, sandbox: Sandbox | None) -> Confined | None:
+def confinement(
+    launch: Launch, sandbox: Sandbox | None, policy: StartPolicy | None
+) -> Confined | None:
     """Return what confines a server; None if nothing does. ``sandbox`` is the host's.
 
     Raises ``ConfigError``.
@@ -213,7 +223,8 @@ def confinement(launch: Launch, sandbox: Sandbox | None) -> Confined | None:
 
     env = environment_of({**launch.env_of_file, **values_of(launch.env)})
     cwd = None if launch.cwd is None else launch.cwd.value
-    command = find_executable(launch.command.value, cwd, env) or f"/{launch.command.value}"
+    found = find_executable(launch.command.value, cwd, to_look_up(env, policy))
+    command = found or f"/{launch.command.value}"
     argv = [command, *(each.value for each in launch.args)]
     try:
         return Confined(sandbox, Grants.of(sandbox, argv, env, cwd))

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..processes.process import Pending, Process, ProcessTree
     from ..sandbox.sandbox import Confinement, Grants, Sandbox
 
-__all__ = ["StdioServer", "StdioTransport"]
+__all__ = ["StdioServer", "StdioTransport", "to_look_up"]
 
 _VARIABLE = r"\b[A-Z][A-Z0-9_]{2,63}\b"
 _MISSING = r"(?i:KeyError|environ|variable|not set|unset|missing|required|undefined)"
@@ -135,6 +135,16 @@ class StdioServer:
         object.__setattr__(self, "identity", tuple(self.identity))
 
 
+def to_look_up(env: Mapping[str, str], policy: StartPolicy | None) -> Mapping[str, str]:
+    """Return the environment whose PATH finds the command of a server with ``env``.
+
+    If a policy lists what may be started, it is the host's own, because the policy allows names.
+    """
+    if policy is None or policy.allow is None:
+        return env
+    return {**env, "PATH": os.environ.get("PATH", os.defpath)}
+
+
 class StdioTransport(Transport):
     """A transport over the standard streams of a process that it starts."""
 
@@ -222,7 +232,7 @@ class StdioTransport(Transport):
         """Raise ``ConfigError`` if the policy does not allow the command."""
         if policy is None:
             return
-        server, env = self._server, self._to_look_up(environment_of(self._server.env or {}), policy)
+        server, env = self._server, to_look_up(environment_of(self._server.env or {}), policy)
         cwd = None if server.cwd is None else os.fspath(server.cwd)
         policy.check_command(
             [server.command, *server.args],
@@ -266,7 +276,7 @@ class StdioTransport(Transport):
     def _argv(self, env: Mapping[str, str]) -> list[str]:
         server = self._server
         cwd = None if server.cwd is None else os.fspath(server.cwd)
-        found = find_executable(server.command, cwd, self._to_look_up(env, self._context.policy))
+        found = find_executable(server.command, cwd, to_look_up(env, self._context.policy))
         if found is None:
             why, advice = why_not_found(server.command, server.args)
             raise ConnectError(
@@ -275,17 +285,6 @@ class StdioTransport(Transport):
                 no_such_command=True,
             )
         return [found, *server.args]
-
-    @staticmethod
-    def _to_look_up(env: Mapping[str, str], policy: StartPolicy | None) -> Mapping[str, str]:
-        """Return the environment whose PATH finds the command.
-
-        If a policy lists what may be started, it is the host's own, because the policy allows
-        names.
-        """
-        if policy is None or policy.allow is None:
-            return env
-        return {**env, "PATH": os.environ.get("PATH", os.defpath)}
 
     def _cwd(self) -> str | None:
         cwd = self._server.cwd

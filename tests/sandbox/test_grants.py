@@ -23,7 +23,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.approval import StartRequest
+from mcp_client.approval import ManagedPolicy, StartRequest
 from mcp_client.config import load_config
 from mcp_client.errors import ConnectionLost
 from mcp_client.sandbox import sandbox as sandbox_module
@@ -320,3 +320,30 @@ async def test_the_error_of_a_server_of_an_editable_installation_names_what_then
     server = StdioServer(command, module, cwd=str(work), sandbox=Sandbox(read=[needed]))
     async with connect(server, approval=allow_all) as session:
         assert (await session.call_tool("do", {"code": "1 + 1"})).text == "2"
+
+
+@needs_bubblewrap
+async def test_the_command_that_is_shown_is_the_one_that_a_policy_with_a_list_has_started(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("host", "listed"):
+        program = made(tmp_path / name, "bin/notes-server") / "bin" / "notes-server"
+        program.write_text(f"#!/usr/bin/env python3\n{SERVER}")
+    config = work / ".mcp.json"
+    env = {"PATH": f"{tmp_path}/listed/bin:/usr/bin:/bin"}
+    server = {"command": "notes-server", "env": env, "mcp-client": {"sandbox": True}}
+    config.write_text(json.dumps({"mcpServers": {"s": server}}))
+    monkeypatch.setenv("PATH", f"{tmp_path}/host/bin:/usr/bin:/bin")
+    asked: list[StartRequest] = []
+
+    def confirm(request: StartRequest) -> Allow:
+        asked.append(request)
+        return Allow()
+
+    for allow, started in ((["notes-server"], "host"), (None, "listed")):
+        monkeypatch.setattr(ManagedPolicy, "system", lambda of=allow: ManagedPolicy(allow=of))
+        async with Host.from_config(config, confirm=confirm, approval=allow_all) as host:
+            result = await host.call_tool("s__do", {"code": "__file__"})
+        assert result.text == f"{tmp_path}/{started}/bin/notes-server"
+        assert f"read {tmp_path}/{started}/bin/notes-server" in asked.pop().granted
+        assert asked == []
