@@ -38,6 +38,7 @@ __all__ = [
     "RawCall",
     "ScriptOutput",
     "ScriptPending",
+    "after_earlier",
     "arguments_of",
     "explain",
     "explain_in_script",
@@ -309,8 +310,12 @@ def explain(error: McpError, unknown: str = "") -> str:
     text = _explained(error, unknown)
     if not error.follows or not text.startswith(_NOT_SENT):
         return text
-    why = text.removeprefix(_NOT_SENT) if isinstance(error, CallDenied) else ""
-    return _THIS_ATTEMPT + why
+    return after_earlier(text if isinstance(error, CallDenied) else "")
+
+
+def after_earlier(text: str) -> str:
+    """Return ``text`` about a call that was not sent, if an earlier attempt of it may have run."""
+    return _THIS_ATTEMPT + text.removeprefix(_NOT_SENT)
 
 
 def explain_in_script(error: McpError) -> str:

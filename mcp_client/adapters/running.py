@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 from anyio.lowlevel import checkpoint
@@ -37,8 +38,9 @@ from ..runtime.limits import Limits
 from ..runtime.portal import Blocking
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import Stats
+from ..session.journal import may_have_run
 from ..state import State
-from .calls import FAILED_HERE, Answer, ModelCall, ScriptOutput
+from .calls import FAILED_HERE, Answer, ModelCall, ScriptOutput, after_earlier
 from .model_tools import ModelTools
 
 __all__ = ["MAX_CHARS", "BlockingTarget", "CallTarget", "MaxChars", "Outcome", "Runner"]
@@ -147,6 +149,10 @@ class Runner:
             outcomes[number] = await self._outcome_of(calls[number], keyed)
 
         keys = [None] * len(calls) if prefix is None else keys_of(prefix, calls)
+        for number, (key, call) in enumerate(zip(keys, calls, strict=True)):
+            unmade = None if key is None or call.is_own else call.problem
+            if key and unmade and await may_have_run(target._paused_in, key):
+                calls[number] = replace(call, problem=after_earlier(unmade))
         wanted = [n for n, call in enumerate(calls) if call.problem is None and call.answer is None]
         if wanted:  # searches need no target
             check_target(target)

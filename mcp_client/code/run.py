@@ -78,9 +78,10 @@ _SENT_NOTHING = (
     "so before it writes another one"
 )
 _FAILED_HERE = "The call failed in the program that runs the tools. It may have run."
-
 T = TypeVar("T")
 _SENT = "Calls that it had sent before: {}. What they did stays done: do not simply run it again."
+_NONE_SENT = "Nothing was sent by it."
+_NONE_NOW = "This attempt sent nothing, but an earlier one may have: do not simply run it again."
 _UNSENT = "CallDenied", "InvalidArguments"
 _NOT_AWAITED = "Calls that it did not wait for and that were not made: {}. Use await."
 _CUT_OFF = (
@@ -167,7 +168,7 @@ async def run_script(
         await record.open(resumed=is_resumed)
     try:
         if key is not None and not is_resumed and run.is_keyed:
-            await note_use(run.target.paused, key, "run_code", code, options.get("context"))
+            run.follows = await note_use(run.target.paused, key, "run_code", code, whose[0])
         async with cancelled_by(
             options.get("cancel"), lambda it: it._error("", "run_code", sent=True)
         ):
@@ -220,6 +221,7 @@ class _Run:
         )
         has_journal = self.target.has_journal or journal.get() is not None
         self.is_keyed = has_journal and is_storable(options.get("context"))
+        self.follows = False  # whether an earlier attempt of the run may have sent calls
         self._asked: dict[int, AskedCall] = {}
         """The calls that the script made, by their numbers."""
         self._started = 0
@@ -355,7 +357,7 @@ class _Run:
             parts.append(f"The script was ended: {turn.stop.text}.")
         if turn.error is not None or turn.stop is not None:
             sent = len(self._sent)
-            parts.append(_SENT.format(sent) if sent else "Nothing was sent by it.")
+            parts.append(_SENT.format(sent) if sent else _NONE_NOW if self.follows else _NONE_SENT)
         else:
             unmade = len(self._asked) - self.calls
             parts.append(_NOT_AWAITED.format(unmade) if unmade else "")

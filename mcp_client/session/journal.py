@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from ..runtime.storage import Object
     from ..state import State
 
-__all__ = ["JournalRow", "KeyedCall", "journal", "note_use"]
+__all__ = ["JournalRow", "KeyedCall", "journal", "may_have_run", "note_use"]
 
 T = TypeVar("T")
 _FIRST_LOOK_SECONDS, _MAX_LOOK_SECONDS = 0.005, 0.5
@@ -181,8 +181,16 @@ class JournalRow:
         return await in_thread(function, *args) if self._waits else function(*args)
 
 
-async def note_use(storage: Any, key: str, tool: str, text: str, context: Hashable) -> None:
+async def may_have_run(storage: Any, key: str) -> bool:
+    """Whether a call under ``key`` was sent, by the journal in ``storage``."""
+    calls = journal.get() or calls_in(storage)
+    return await JournalRow(calls, key).within(calls.was_sent, key)
+
+
+async def note_use(storage: Any, key: str, tool: str, text: str, context: Hashable) -> bool:
     """Store that ``key`` is used for ``text``, such as a script whose calls have their own keys.
+
+    Return whether it was used for that before.
 
     Args:
         storage: The storage of the journal.
@@ -207,6 +215,7 @@ async def note_use(storage: Any, key: str, tool: str, text: str, context: Hashab
         failure = await row.end({"script": True}, may_have_run=False)
         if failure is not None:
             raise NotSent(failure, retryable=True)
+    return claim is not Claim.MINE
 
 
 class KeyedCall(JournalRow, KeyObserver):

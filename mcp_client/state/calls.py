@@ -263,6 +263,12 @@ class Calls:
             is_same = (now.mark, now.state) == (row.mark, row.state)
             return is_same and not self._is_free(row)
 
+    def was_sent(self, key: str) -> bool:
+        """Whether a call under ``key`` was sent: it may have run."""
+        found = self.storage.get(_ROWS, key)
+        with self.parsing():
+            return found is not None and Row.from_json(found).state != _CLAIMED
+
     def sending(self, key: str, mark: str) -> None:
         """Write down that the call is sent now.
 

@@ -20,6 +20,7 @@ from mcp_client import (
     ConfigError,
     Deny,
     FileState,
+    Limits,
     McpError,
     Rule,
     Rules,
@@ -505,3 +506,41 @@ async def test_beside_a_script_that_waits_other_calls_are_answered_once(here: Wo
     assert without_head(reply[0][1]) == DONE
     assert reply[1][1].endswith("the disk is full")
     assert here.ran == ["echo a", "echo b", "fail", "fail", "result"]
+
+
+async def test_a_later_attempt_whose_tool_is_not_listed_any_more_reports_the_earlier_one(
+    world: World,
+) -> None:
+    arguments = {"result": {"content": [{"type": "text", "text": "1 EUR"}]}}
+    response = CHAT.response([("1", "result", arguments), ("2", "never", {})])
+    replies = []
+    for without in ((), ("result",)):
+        async with world.opened() as session:
+            tools = [one for one in await session.list_tools() if one.name not in without]
+            made = await CHAT.toolset(tools).run(session, response, idempotency_prefix="p")
+            replies.append([text for _, text in CHAT.replies(made)])
+    assert world.ran == ["result"]
+    (first, never), (again, never_again) = replies
+    assert "1 EUR" in first
+    assert again.startswith("This attempt of the call sent nothing, but an earlier one may have")
+    assert "Unknown tool 'result'" in again
+    assert never.startswith("Nothing was sent. Unknown tool 'never'.")
+    assert never_again.startswith("Nothing was sent. Unknown tool 'never'.")
+
+
+async def test_a_script_that_ends_before_its_first_call_reports_an_earlier_attempt(
+    world: World,
+) -> None:
+    response = CHAT.response([("1", "run_code", {"code": f"print('a' * 200)\n{PAY}"})])
+    replies = []
+    for prefix, limit in (("p", 200_000), ("p", 100), ("q", 100)):
+        async with world.opened(limits=Limits(script_output=limit)) as session:
+            kit = CHAT.toolset(await session.list_tools(), code=True)
+            with suppress(CallPending):
+                made = await kit.run(session, response, idempotency_prefix=prefix)
+                replies.append(CHAT.replies(made)[0][1])
+    assert world.ran == ["result"]
+    again, other = replies
+    assert "printed more than 100 characters" in again
+    assert "This attempt sent nothing, but an earlier one may have" in again
+    assert other.endswith("Nothing was sent by it.")
