@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import anyio
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from .sandbox import Sandbox
 
 __all__ = ["ConfinedGroup", "confined"]
+
+_MAX_ASKED = 1_000
+"""Processes of one server that are asked to end; the rest ends with bwrap."""
 
 
 async def confined(
@@ -117,23 +121,28 @@ class ConfinedGroup(PosixGroup):
 
     def ask_to_end(self) -> None:
         """Ask what runs inside: a signal to bwrap itself would end all of it at once."""
-        for pid in _living(self._pid):
+        for pid in islice(_living(self._pid), _MAX_ASKED):
             if pid != self._pid:
                 _ask_to_end(pid, self._pid)
 
 
 def _living(group: int) -> Iterator[int]:
-    """Yield the processes of a group that have not ended."""
+    """Yield the processes of a group that have not ended.
+
+    The event loop waits for it, and a machine may have thousands of other processes.
+    """
     if sys.platform != "linux":
         yield group
         return
     for name in filter(str.isdecimal, os.listdir("/proc")):
         try:
+            if os.getpgid(int(name)) != group:
+                continue
             with open(f"/proc/{name}/stat", "rb") as file:
-                state, _, of = file.read().rpartition(b")")[2].split()[:3]
+                state = file.read().rpartition(b")")[2].split()[0]
         except OSError:
             continue
-        if int(of) == group and state not in (b"Z", b"X"):
+        if state not in (b"Z", b"X"):
             yield int(name)
 
 

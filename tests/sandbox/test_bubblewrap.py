@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcp_client import ConnectError, Sandbox
-from mcp_client.sandbox import bubblewrap
+from mcp_client.sandbox import bubblewrap, confined_group
 from mcp_client.sandbox.bubblewrap import Launch, confine
 from mcp_client.sandbox.confined_group import ConfinedGroup
 from mcp_client.sandbox.sandbox import DEVICES, Grants
@@ -387,3 +389,25 @@ def test_the_mode_of_the_machines_devices_cannot_be_changed() -> None:
         for path, mode in before.items():
             os.chmod(path, mode)
     assert (code, output) == (0, "ok\n"), errors
+
+
+def test_only_the_processes_of_a_server_are_looked_at_when_it_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at: list[str] = []
+
+    def noted(path: str, mode: str) -> Any:
+        looked_at.append(path)
+        return open(path, mode)
+
+    monkeypatch.setattr(confined_group, "open", noted, raising=False)
+    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        assert list(confined_group._living(process.pid)) == [process.pid]
+        assert looked_at == [f"/proc/{process.pid}/stat"]
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert list(confined_group._living(process.pid)) == []
+    finally:
+        process.kill()
+        process.wait()
