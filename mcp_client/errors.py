@@ -389,13 +389,13 @@ class InvalidResult(BrokenPromise):
 
 
 class ResultNotStored(BrokenPromise):
-    """An earlier call with this ``idempotency_key`` ran, and its result is too large to be stored.
+    """An earlier call with this ``idempotency_key`` ran, and its result could not be stored.
 
     The call is settled: it is never sent again with this key. The earlier caller got the result.
     """
 
     bytes: int = 0
-    """The size of the result as JSON text."""
+    """The size of the result as JSON text; 0 if a number in it is too large."""
 
 
 class SkillError(McpError):

@@ -359,7 +359,7 @@ def _explained(error: McpError, unknown: str) -> str:
             is_safe = error.retryable and not error.follows  # a model's next call has another key
             return f"{_lost(error, server)} {_SAFE if is_safe else _MAY_HAVE_RUN}"
         case errors.ResultNotStored():
-            return f"{_RAN} Its result was too large to be stored."
+            return f"{_RAN} Its result could not be stored."
         case errors.UrlElicitationRequired():
             return (
                 f"It did not run. {_capital(server)} wants the user to visit a page first: tell "

@@ -25,6 +25,7 @@ from ..errors import ConfigError, StateError
 from .atomic_file import access_problem, own_directory
 from .safe_text import safe_text
 from .storage import Change, Object, Storage
+from .strict_json import read_row
 
 __all__ = ["SqliteFile"]
 
@@ -153,8 +154,8 @@ class SqliteFile(Storage):
         if text is None:
             return None
         try:
-            found = json.loads(text)
-        except (ValueError, TypeError, RecursionError):
+            found = read_row(text)
+        except (ValueError, TypeError):
             found = None
         if not isinstance(found, dict):
             raise self.unusable(kind, "a row is not a JSON object")

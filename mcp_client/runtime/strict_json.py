@@ -14,7 +14,7 @@ import json
 import re
 from typing import Any
 
-__all__ = ["is_deeper", "read_json", "read_json_object"]
+__all__ = ["is_deeper", "read_json", "read_json_object", "read_row"]
 
 _MAX_DEPTH = 64
 _LARGE_BYTES = 64 * 1024
@@ -56,6 +56,17 @@ def read_json_object(
     if type(value) is not dict:
         raise ValueError("it is not a JSON object")
     return value
+
+
+def read_row(text: str) -> Any:
+    """Return the value of a row that this package wrote.
+
+    Raises ``ValueError``, also for a number that could not be written again.
+    """
+    try:
+        return _of_rows.decode(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
 
 
 def is_deeper(document: bytes, depth: int) -> bool:
@@ -121,3 +132,4 @@ def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _decoder = json.JSONDecoder(
     parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique_members
 )
+_of_rows = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)

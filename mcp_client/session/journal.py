@@ -312,9 +312,7 @@ class KeyedCall(JournalRow, KeyObserver):
         if entry is not None and not together:
             result = await entry.done(result)
         if "left_out" in outcome:
-            failure = (
-                f"the result is not stored in the journal: it has {outcome['left_out']:,} bytes"
-            )
+            failure = f"the result is not stored in the journal: {_why_left_out(outcome)}"
         if failure is None:
             return result
         return replace(result, findings=(*result.findings, Finding("not_recorded", failure)))
@@ -466,9 +464,22 @@ def _error_outcome(error: Object) -> Object:
 
 
 def _bounded(outcome: Object) -> Object:
-    text = json.dumps(outcome, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text = json.dumps(outcome, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:  # 1e999 is JSON, and cannot be written again
+        if "error" not in outcome:
+            return {"left_out": 0}
+        error = outcome["error"]
+        return {"error": error | dict.fromkeys({"data", "result"} & error.keys())}
     size = len(text.encode("utf-8", "surrogatepass"))
     return outcome if size <= MAX_RESULT_BYTES else {"left_out": size}
+
+
+def _why_left_out(outcome: Object) -> str:
+    size = int(outcome["left_out"])
+    if not size:
+        return "it has a number that is too large"
+    return f"it has {size:,} bytes, and at most {MAX_RESULT_BYTES:,} are stored"
 
 
 def _error_of(outcome: Object, server: str) -> McpError:
@@ -481,13 +492,8 @@ def _error_of(outcome: Object, server: str) -> McpError:
         members = {name: found[name] for name in _OF_SERVER_ERROR}
         return ServerError(str(found["message"]), **members)
     if "left_out" in outcome:
-        size = int(outcome["left_out"])
-        return ResultNotStored(
-            f"the call ran, and its result is not stored: it had {size:,} bytes, and at most "
-            f"{MAX_RESULT_BYTES:,} are stored; {key}",
-            bytes=size,
-            server=server,
-        )
+        why = f"the call ran, and its result is not stored: {_why_left_out(outcome)}; {key}"
+        return ResultNotStored(why, bytes=int(outcome["left_out"]), server=server)
     why = "a person settled the call without a result"
     if outcome.get("by_person") is not True:
         raise ValueError("the entry has no outcome")

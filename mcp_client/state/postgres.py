@@ -19,6 +19,7 @@ from weakref import finalize
 from ..errors import ConfigError
 from ..runtime.option_names import with_option_names
 from ..runtime.storage import Change, Object
+from ..runtime.strict_json import read_row
 from .state import State, check_kind, checked_keep
 
 if TYPE_CHECKING:
@@ -299,7 +300,7 @@ class PostgresState(State):
 
     def _read(self, kind: str, key: str, body: str) -> Object:
         try:
-            found = json.loads(body)
+            found = read_row(body)
             if type(found) is not dict:
                 raise ValueError("a row is not a JSON object")
             return self._seal.opened(kind, key, found)

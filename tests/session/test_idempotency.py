@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from mcp_client import (
     Retry,
     ServerError,
     Session,
+    StdioServer,
     Timeouts,
     ToolCall,
     ToolResult,
@@ -407,6 +409,63 @@ async def test_a_row_of_a_file_that_is_not_an_object_is_a_config_error(
             with suppress(ConfigError, StateError):
                 use()
     assert len(server.calls) == 1
+
+
+@pytest.mark.parametrize("number", ["Infinity", "NaN", "-1e400"])
+async def test_a_row_of_a_file_with_a_number_that_json_does_not_have_is_a_config_error(
+    tmp_path: Path, number: str
+) -> None:
+    server, state = Server(), FileState(tmp_path / "s")
+    async with opened(server, state) as session:
+        await session.call_tool("pay", idempotency_key=KEY)
+        with closing(sqlite3.connect(tmp_path / "s" / "calls.db")) as db, db:
+            sql = "UPDATE objects SET value = replace(value, ?, ?) WHERE kind = 'calls'"
+            db.execute(sql, ['"context": null', f'"context": {number}'])
+        for _ in range(2):
+            with pytest.raises(ConfigError, match="cannot be used"):
+                await session.call_tool("pay", idempotency_key=KEY)
+    assert len(server.calls) == 1
+
+
+WRITES = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    made = {"initialize": '{"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},'
+                          '"serverInfo": {"name": "s", "version": "1"}}',
+            "tools/list": '{"tools": [{"name": "pay", "inputSchema": {"type": "object"}}]}',
+            "tools/call": sys.argv[1]}.get(asked["method"])
+    kind = '"result": ' + made if made else '"error": {"code": -32601, "message": "no"}'
+    if made and made.startswith("error"):
+        kind = '"error": ' + made[5:]
+    if "id" in asked:
+        print('{"jsonrpc": "2.0", "id": ' + json.dumps(asked["id"]) + ', ' + kind + '}', flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("response", "first", "again"),
+    [
+        ('{"content": [], "_meta": {"n": 1e999}}', None, ResultNotStored),
+        (
+            '{"content": [], "structuredContent": {"n": 1e999}}',
+            ProtocolViolation,
+            ProtocolViolation,
+        ),
+        ('error{"code": 7, "message": "no", "data": {"n": 1e999}}', ServerError, ServerError),
+    ],
+)
+async def test_a_response_with_a_number_that_cannot_be_written_again_settles_the_call(
+    tmp_path: Path, response: str, first: type[McpError] | None, again: type[McpError]
+) -> None:
+    server = StdioServer(sys.executable, ["-c", WRITES, response])
+    async with connect(server, approval=allow_all, state=tmp_path / "s") as session:
+        with anyio.fail_after(60):
+            with pytest.raises(first) if first is not None else nullcontext():
+                result = await session.call_tool("pay", idempotency_key=KEY)
+                assert [one.kind for one in result.findings] == ["not_recorded"]
+            with pytest.raises(again):
+                await session.call_tool("pay", idempotency_key=KEY)
 
 
 async def test_results_are_stored_for_as_long_as_the_host_sets(
