@@ -163,6 +163,10 @@ class _Search:
         elif interpreter is not None:
             self._script_at(path, "node" if "node" in interpreter[-1] else "sh", of_script)
             self.command(interpreter[0], [*interpreter[1:], path], depth + 1, True)
+            manager, kind = os.path.split(os.path.dirname(real))
+            if kind == "shims" and not self._is_wide(manager):  # pyenv starts a version in there
+                self.missing.append(manager)
+                self._script("python", args if _PYTHON.match(name) else (), of_script)
         else:
             self._installation(real)
         if name in _NODE:

@@ -252,6 +252,15 @@ def test_the_python_that_pip_names_in_the_second_line_is_granted(
     assert {"tools/venv", ".pyenv/3.12"} < names(found(script, cwd=home / "work"), home)
 
 
+def test_a_shim_of_pyenv_gets_its_script_and_all_that_it_starts_is_named(home: Path) -> None:
+    shim = made(home / ".pyenv", "shims/python3", "libexec/pyenv") / "shims" / "python3"
+    shim.write_text("#!/usr/bin/env bash\nexec pyenv exec\n")
+    made(home, "work/app/server.py")
+    every = found(shim, "app/server.py", cwd=home / "work")
+    assert names(every, home) == {".pyenv/shims", ".pyenv/shims/python3", "work/app"}
+    assert missing(every, home) == {".pyenv"}
+
+
 @pytest.mark.parametrize("where", ["work", "work/sub"])
 def test_what_lies_beside_uvx_by_a_link_is_named_and_not_granted(
     home: Path, tmp_path: Path, where: str
