@@ -249,7 +249,8 @@ def not_fetched(error: OutcomeUnknown) -> ConnectError:
     if isinstance(error, CallTimeout):
         why = f"the server did not respond to tools/list in time ({error.clock} timeout)"
     else:
-        why = "the connection was lost while tools/list was under way"
+        lost = getattr(error, "why", "") or "the connection was lost"
+        why = f"{lost}, while tools/list was under way"
     return ConnectError(
         f"the definition of the tool could not be fetched, and the call was not sent: {why}",
         exit_code=getattr(error, "exit_code", None),

@@ -180,7 +180,7 @@ class Transport(ABC):
     multiplexed: ClassVar[bool]
     """Whether all requests share one line, so that a cancellation must be sent on it."""
 
-    has_headers: ClassVar[bool] = False
+    has_headers: bool = False
     """Whether messages travel with headers, which an era then gives them."""
     always_responds: ClassVar[bool] = False
     """Whether the transport itself responds to every request, if only with an HTTP status. Then a

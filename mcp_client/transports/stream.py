@@ -93,6 +93,8 @@ class StreamTransport(Transport):
         self._cause: BaseException | None = None
         self._line: anyio.CancelScope | None = None
         self._outbox: deque[_Outgoing] = deque()
+        self._leaving: _Outgoing | None = None
+        """The message that is being sent now."""
         self._backlog = 0
 
     def clone(self) -> StreamTransport:
@@ -174,6 +176,8 @@ class StreamTransport(Transport):
                 self._name = _name_of(manager.gen)  # type: ignore[attr-defined]
             async with manager as pair:
                 receive, send = _streams(pair)
+                owner = getattr(send, "__self__", None)
+                self.has_headers = getattr(owner, "takes_headers", False) is True
                 with anyio.CancelScope() as self._line:
                     self._settled.set()
                     if not self._closed:
@@ -202,6 +206,8 @@ class StreamTransport(Transport):
                 exchange.fail(self._not_sent())
             item.left.set()
         self._outbox.clear()
+        if self._leaving is not None:
+            self._leaving.left.set()
         self._multiplexer.end(self._lost)
 
     # ---------------------------------------------------------------- messages
@@ -217,20 +223,22 @@ class StreamTransport(Transport):
                     frame = safe_text(repr(type(message)), 80).encode()  # counted as invalid
             self._multiplexer.take(bytes(frame))
 
-    async def _write(self, send: Callable[[Any], Any]) -> None:
+    async def _write(self, send: Callable[..., Any]) -> None:
         while True:
             while self._outbox:
-                item = self._outbox.popleft()
+                item = self._leaving = self._outbox.popleft()
                 item.begun = True
                 self._backlog -= len(item.text)
-                await send(json.loads(item.text))
+                message = json.loads(item.text)
+                await (send(message, item.headers) if self.has_headers else send(message))
                 item.sent = True
                 item.left.set()
             self._more = LoopEvent()
             await self._more.wait()
 
-    def _put(self, text: str, id: Id | None = None) -> _Outgoing:
-        item = _Outgoing(text, id)
+    def _put(self, text: str, headers: Mapping[str, str], id: Id | None = None) -> _Outgoing:
+        always = {} if self.era is None else self.era.session_headers
+        item = _Outgoing(text, {**always, **headers} if self.has_headers else headers, id)
         self._outbox.append(item)
         self._backlog += len(text)
         self._more.set()
@@ -243,7 +251,7 @@ class StreamTransport(Transport):
         if not self.alive:
             raise self._not_sent()
         exchange = self._multiplexer.exchange(id)
-        self._put(text, id)  # not waited for: ``withdraw`` takes it back
+        self._put(text, headers, id)  # not waited for: ``withdraw`` takes it back
         return exchange
 
     def withdraw(self, id: Id) -> bool:
@@ -261,7 +269,7 @@ class StreamTransport(Transport):
         """Send a one-way message and wait until it has left. Raises ``ConnectError``."""
         if not self.alive:
             raise self._not_sent()
-        item = self._put(text)
+        item = self._put(text, headers)
         try:
             async with current().time_limit(self._context.timeouts.idle):
                 await item.left.wait()
@@ -280,7 +288,7 @@ class StreamTransport(Transport):
         if self._backlog > _MAX_BACKLOG_CHARS:
             self._context.stats.unsent += 1
         elif self.alive:
-            self._put(text)
+            self._put(text, headers)
 
     # ------------------------------------------------------------------ ending
 
@@ -323,16 +331,17 @@ class StreamTransport(Transport):
 class _Outgoing:
     """One message on its way out."""
 
-    __slots__ = ("begun", "id", "left", "sent", "text")
+    __slots__ = ("begun", "headers", "id", "left", "sent", "text")
 
-    def __init__(self, text: str, id: Id | None) -> None:
+    def __init__(self, text: str, headers: Mapping[str, str], id: Id | None) -> None:
         self.text = text
+        self.headers = headers
         self.id = id
         self.begun = self.sent = False
         self.left = LoopEvent()
 
 
-def _streams(pair: Any) -> tuple[AsyncIterator[Any], Callable[[Any], Any]]:
+def _streams(pair: Any) -> tuple[AsyncIterator[Any], Callable[..., Any]]:
     """Return how to receive and to send, of what ``open()`` yielded. Raises ``ConfigError``."""
     try:
         receive, send = pair

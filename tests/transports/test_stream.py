@@ -181,6 +181,30 @@ async def test_a_message_that_cannot_be_sent_names_the_transport() -> None:
         await connect(StreamServer(open), revision="handshake")
 
 
+@pytest.mark.parametrize("failing", ["notifications/initialized", "tools/list"])
+async def test_a_failure_to_send_is_reported_at_once_with_its_words(failing: str) -> None:
+    wire = Wire(answer)
+
+    @asynccontextmanager
+    async def open() -> AsyncIterator[Any]:
+        async with wire.open() as (receive, send):
+
+            class Failing:
+                async def send(self, message: Any) -> None:
+                    if message["method"] == failing:
+                        raise OSError("cable cut")
+                    await send.send(message)
+
+            yield receive, Failing()
+
+    with (
+        anyio.fail_after(10),
+        pytest.raises(ConnectError, match="the transport open ended: OSError: cable cut"),
+    ):
+        async with connect(StreamServer(open), revision="handshake") as session:
+            await session.call_tool("echo")
+
+
 async def test_neither_opening_nor_closing_hangs(clock: Clock) -> None:
     wire = Wire(answer)
 
