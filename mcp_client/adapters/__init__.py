@@ -27,6 +27,7 @@ The modules::
     paused.py             model responses that wait for approval
     code_mode.py          code mode: one tool that runs a script
     official.py           a session in the shape of the official SDK's
+    official_types.py     results of a session as types of the official SDK
     official_sdk.py       its errors, its transports, and its callbacks as ``Handlers``
 """
 

@@ -25,7 +25,15 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..connection.call_options import CancelToken
-from ..errors import CallDenied, CallPending, ConfigError, InvalidArguments, McpError, UnknownTool
+from ..errors import (
+    CallDenied,
+    CallPending,
+    ConfigError,
+    InvalidArguments,
+    InvalidSchema,
+    McpError,
+    UnknownTool,
+)
 from ..protocol.canonical_json import plain
 from ..runtime.daemon_thread import run_in_thread
 from ..runtime.portal import Blocking
@@ -39,6 +47,14 @@ from .official_sdk import (
     official_error_of,
     server,
 )
+from .official_types import (
+    complete_result,
+    fitted,
+    initialize_result,
+    prompt_result,
+    resource_result,
+    tool_result,
+)
 
 if TYPE_CHECKING:
     from ..session.session import Session
@@ -48,6 +64,7 @@ __all__ = ["OfficialSession", "client_session", "handlers", "server"]
 T = TypeVar("T")
 _log = logging.getLogger("mcp_client")
 _NOT_SENT = "Nothing was sent."
+_NO_CURSOR = "no cursor is valid: a list has all its pages"
 
 
 def client_session(
@@ -59,8 +76,8 @@ def client_session(
         session: A session of ``connect``, or of ``mcp_client.sync``: the latter may be used from
             any thread and any event loop, because its calls are waited for in threads.
         denied: What becomes of a call that is not sent because it was refused, waits for approval,
-            names an unknown tool or has invalid arguments. "result" returns a result with
-            ``isError`` and a text for the model; "raise" raises ``mcp.McpError``.
+            names an unknown tool, or has invalid arguments or an unusable schema. "result" returns
+            a result with ``isError`` and a text for the model; "raise" raises ``mcp.McpError``.
 
     Returns:
         An object for frameworks that take a ``ClientSession``. Each error of ours becomes
@@ -107,15 +124,7 @@ class OfficialSession:
     @property
     def initialize_result(self) -> Any:
         """The ``InitializeResult``, which in the stateless era is made of ``server/discover``."""
-        plain_response = plain(self._session.server_response)
-        info = self._session.server_info
-        plain_response.setdefault("protocolVersion", self._session.protocol_version)
-        plain_response.setdefault("capabilities", {})
-        if not isinstance(plain_response.get("serverInfo"), dict):
-            plain_response["serverInfo"] = {} if info is None else info.to_wire()
-        for member in ("name", "version"):
-            plain_response["serverInfo"].setdefault(member, "")
-        return self._types.InitializeResult.model_validate(plain_response)
+        return initialize_result(self._session)
 
     def get_server_capabilities(self) -> Any:
         """Return the ``ServerCapabilities``."""
@@ -177,6 +186,7 @@ class OfficialSession:
         progress_callback: Callable[..., Awaitable[None]] | None = None,
         *,
         meta: Mapping[str, Any] | None = None,
+        **rounds: Any,
     ) -> Any:
         """Call a tool, if the approval hook of the session allows it.
 
@@ -186,10 +196,12 @@ class OfficialSession:
             read_timeout_seconds: The timeout of this call: a ``timedelta``, or seconds.
             progress_callback: Called with progress, total and message, in the session's loop.
             meta: Goes into the request's ``_meta``.
+            **rounds: The options of 2.x for requests for input, as ``_without_rounds`` has them.
 
         Returns:
             The ``CallToolResult``.
         """
+        _without_rounds(rounds)
         token = CancelToken()
         options: dict[str, Any] = {"timeout": _seconds(read_timeout_seconds), "meta": meta}
         options["on_progress"] = progress_callback
@@ -204,7 +216,7 @@ class OfficialSession:
         except BaseException:
             token.cancel("its caller was cancelled")
             raise
-        return self._types.CallToolResult.model_validate(result.raw)
+        return tool_result(result, self._session.name)
 
     def _refusal(self, error: McpError) -> Any:
         text = explain(error, "There is no tool with that name.")
@@ -233,10 +245,13 @@ class OfficialSession:
         raw = (one.raw for one in found)
         return self._listed("ResourceTemplate", "resourceTemplates", raw, found.meta)
 
-    async def read_resource(self, uri: Any, *, meta: Mapping[str, Any] | None = None) -> Any:
+    async def read_resource(
+        self, uri: Any, *, meta: Mapping[str, Any] | None = None, **rounds: Any
+    ) -> Any:
         """Return the contents of a resource as a ``ReadResourceResult``."""
+        _without_rounds(rounds)
         found = await self._do(lambda session: session.read_resource(str(uri), meta=meta))
-        return self._types.ReadResourceResult.model_validate(plain(found.raw))
+        return resource_result(found, str(uri), self._session.name)
 
     async def subscribe_resource(self, uri: Any, *, meta: Mapping[str, Any] | None = None) -> Any:
         """Watch a resource: ``handlers(message_handler=)`` is called when it changes."""
@@ -268,10 +283,12 @@ class OfficialSession:
         arguments: Mapping[str, str] | None = None,
         *,
         meta: Mapping[str, Any] | None = None,
+        **rounds: Any,
     ) -> Any:
         """Return the messages of a prompt as a ``GetPromptResult``."""
+        _without_rounds(rounds)
         found = await self._do(lambda session: session.get_prompt(name, arguments, meta=meta))
-        return self._types.GetPromptResult.model_validate(plain(found.raw))
+        return prompt_result(found, self._session.name)
 
     async def complete(
         self,
@@ -284,7 +301,7 @@ class OfficialSession:
         found = await self._do(
             lambda session: session.complete(arguments, argument, context_arguments)
         )
-        return self._types.CompleteResult.model_validate(plain(found.raw))
+        return complete_result(found, self._session.name)
 
     # ------------------------------------------------------------------- within
 
@@ -310,7 +327,7 @@ class OfficialSession:
         """Do ``work``, which gives a whole list. Raises the SDK's error for a cursor."""
         asked = cursor if cursor is not None else getattr(params, "cursor", None)
         if asked is not None:
-            raise official_error(INVALID_PARAMS, "no cursor is valid: a list has all its pages")
+            raise official_error(INVALID_PARAMS, _NO_CURSOR)
         return await self._do(work)
 
     def _listed(
@@ -320,10 +337,10 @@ class OfficialSession:
         made = []
         for entry in entries:
             try:
-                made.append(getattr(self._types, kind).model_validate(plain(entry)))
-            except ValueError as error:
+                made.append(fitted(getattr(self._types, kind), plain(entry), self._session.name))
+            except ValueError:
                 name = entry.get("name")
-                _log.warning("%s: the SDK refuses %r: %s", self._session.name, name, error)
+                _log.warning("%s: the SDK refuses the %s %r", self._session.name, kind, name)
         found = {member: made, **({"_meta": plain(meta)} if meta else {})}
         return getattr(self._types, f"List{kind}sResult").model_validate(found)
 
@@ -358,15 +375,27 @@ class OfficialTasks:
         return self._types.CreateTaskResult(task=self._wire_task(task, self._types.Task))
 
     async def get_task(self, task_id: str) -> Any:
-        """Return the ``GetTaskResult``: the status as the server reported it last."""
-        return self._wire_task(self._found(task_id), self._types.GetTaskResult)
+        """Ask the server for the status of the task, and return the ``GetTaskResult``."""
+        task = self._found(task_id)
+        await self._session._do(lambda _: task._refresh())
+        return self._wire_task(task, self._types.GetTaskResult)
+
+    async def list_tasks(self, cursor: str | None = None) -> Any:
+        """Return the tasks that this session started as a ``ListTasksResult``, as last reported."""
+        if cursor is not None:
+            raise official_error(INVALID_PARAMS, _NO_CURSOR)
+        started = [
+            self._wire_task(task, self._types.Task) for task, _ in self._session._tasks.values()
+        ]
+        return self._types.ListTasksResult(tasks=started)
 
     async def get_task_result(self, task_id: str, result_type: Any = None) -> Any:
         """Wait for the task and return its result."""
         task = self._found(task_id)
         result = await self._session._do(lambda _: task.result())
-        kind = self._types.CallToolResult if result_type is None else result_type
-        return kind.model_validate(result.raw)
+        if result_type is None or result_type is self._types.CallToolResult:
+            return tool_result(result, task.server)
+        return result_type.model_validate(result.raw)
 
     async def cancel_task(self, task_id: str) -> Any:
         """Ask the server to cancel the task."""
@@ -412,7 +441,22 @@ class _Refused(Exception):
         self.error = error
 
 
-_MEANT_FOR_A_MODEL = (CallDenied, CallPending, UnknownTool, InvalidArguments)
+_MEANT_FOR_A_MODEL = (CallDenied, CallPending, UnknownTool, InvalidArguments, InvalidSchema)
+
+
+def _without_rounds(given: Mapping[str, Any]) -> None:
+    """Check the options of 2.x for requests for input, which the handlers of the session answer.
+
+    ``allow_input_required`` and ``allow_claimed`` permit results that do not occur here. Raises the
+    SDK's error for ``input_responses`` and ``request_state``.
+    """
+    for option, value in given.items():
+        if option in ("input_responses", "request_state"):
+            if value is not None:
+                text = f"{option}: give Handlers to connect(), which respond in the same call"
+                raise official_error(INVALID_PARAMS, text)
+        elif option not in ("allow_input_required", "allow_claimed"):
+            raise TypeError(f"unexpected keyword argument {option!r}")
 
 
 def _seconds(timeout: Any) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -26,6 +26,7 @@ from ..handlers.handlers import (
     SamplingRequest,
     ServerNotification,
 )
+from ..handlers.wire_format import RequestRefused
 from ..protocol.canonical_json import plain
 from ..transports.stream import StreamServer
 
@@ -132,13 +133,16 @@ class _Receiving:
 class _Sending:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._message = official("shared.message").SessionMessage
-        types = official("types")
-        self._parse = importlib.import_module("pydantic").TypeAdapter(types.JSONRPCMessage)
+        shared = official("shared.message")
+        self._message, self._metadata = shared.SessionMessage, shared.ClientMessageMetadata
+        self.takes_headers = hasattr(self._metadata, "headers")
+        """Whether the SDK's HTTP transport leaves the headers of the era to the session: 2.x."""
+        self._parse = _parser(official("types").JSONRPCMessage)
 
-    async def send(self, message: dict[str, Any]) -> None:
+    async def send(self, message: dict[str, Any], headers: Mapping[str, str] | None = None) -> None:
         """Send a message."""
-        await self._stream.send(self._message(self._parse.validate_python(message)))
+        metadata = self._metadata(headers=dict(headers)) if headers else None
+        await self._stream.send(self._message(self._parse(message), metadata))
 
 
 def handlers(
@@ -213,10 +217,9 @@ def handlers(
 
 def _wire(result: Any) -> Any:
     """Return what a callback gave as plain JSON. Raises the error that it gave in its place."""
-    response = result.model_dump(by_alias=True, mode="json", exclude_none=True)
-    if "code" in response and "message" in response and "action" not in response:
-        raise RuntimeError(f"the callback returned an error: {response['message']}")
-    return response
+    if isinstance(result, official("types").ErrorData):
+        raise RequestRefused(result.code, result.message)
+    return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 def _parser(kind: Any) -> Callable[[Any], Any]:

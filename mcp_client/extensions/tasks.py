@@ -276,13 +276,28 @@ class Task:
             self._completed(error)
             raise
         run.cancel_asked = run.cancel_asked or "the host cancelled it"
+        await self._look(run)
+
+    async def _refresh(self) -> None:
+        """Ask the server for the status, unless it has ended. Raises if no status tells of it."""
+        run = self._run
+        if run is None:
+            return
+        if self._outcome is None:
+            await self._call_end().admit()
+            await self._look(run)
+        if isinstance(self._outcome, McpError) and not run.state.ended:
+            raise self._outcome.with_traceback(None)
+
+    async def _look(self, run: TaskRun) -> None:
+        """Ask once how the task is doing, and fetch the result if it has ended."""
         if self._turn.locked():
             return  # those who wait for the result will see the end
         async with self._turn:
             if self._outcome is None and not run.over:
-                await self._ended(lambda: run.refresh(timeouts))
+                await self._ended(lambda: run.refresh(self._timeouts))
             if self._outcome is None and run.over:
-                await self._settle(timeouts, None)
+                await self._settle(self._timeouts, None)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-compatible dict, of which ``resume_task`` makes this task again.

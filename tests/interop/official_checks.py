@@ -12,6 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from typing import Any
 
@@ -419,6 +420,169 @@ async def a_task_is_started_once_it_is_approved() -> None:
             assert error.error.code == -32602
         else:
             raise AssertionError
+
+
+@check
+async def a_task_can_be_polled_by_the_program() -> None:
+    server = CoreTasking("working", "working", "completed")
+    async with opened(server, "handshake") as session:
+        tasks = official.client_session(session).experimental
+        id = attribute((await tasks.call_tool_as_task("slow", {})).task, "task_id", "taskId")
+        assert [one.status for one in (await tasks.list_tasks()).tasks] == ["working"]
+        with anyio.fail_after(20):
+            while (await tasks.get_task(id)).status != "completed":
+                await anyio.lowlevel.checkpoint()
+        assert (await tasks.get_task_result(id)).content[0].text == "done"
+
+
+@check
+async def what_the_sdks_types_refuse_does_not_cost_the_result() -> None:
+    odd: dict[str, Any] = {
+        "t": {"annotations": [], "title": 5, "_meta": [], "inputSchema": {"type": "object"}}
+    }
+    results: dict[str, tuple[Any, str]] = {
+        "hologram": ({"content": [{"type": "hologram"}, {"type": "text", "text": "x"}]}, "x"),
+        "image": ({"content": [{"type": "image", "data": "aGk="}]}, "ImageContent"),
+        "audience": (
+            {"content": [{"type": "text", "text": "x", "annotations": {"audience": ["robot"]}}]},
+            "x",
+        ),
+        "null": ({"content": None, "structuredContent": {"a": 1}, "isError": None}, '{"a": 1}'),
+        "link": ({"content": [{"type": "resource_link", "uri": "a/b"}]}, "a/b"),
+        "no address": ({"content": [{"type": "resource", "resource": {"text": "x"}}]}, "x"),
+        "list": ({"structuredContent": [1, 2]}, "[1, 2]"),
+        "meta": ({"content": [{"type": "text", "text": "x"}], "_meta": "m"}, "x"),
+    }
+    stated = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {
+            "tools": True,
+            "resources": {},
+            "prompts": 1,
+            "completions": {},
+            "logging": None,
+        },
+        "serverInfo": {"name": None, "version": 2, "icons": 1},
+        "instructions": ["a"],
+    }
+    block = {"type": "image", "data": "aGk="}
+
+    def respond(message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+        match message["method"]:
+            case "initialize":
+                return stated
+            case "tools/list":
+                return {"tools": [{"name": "t", **odd["t"]}]}
+            case "tools/call":
+                return results[message["params"]["arguments"]["n"]][0]
+            case "resources/read":
+                return {"contents": [{"uri": "a/b", "text": "read"}, {"uri": "x://y"}]}
+            case "prompts/get":
+                return {"messages": [{"role": "user", "content": block}], "description": 5}
+            case "completion/complete":
+                return {"completion": {"values": ["v", 1], "total": 1.5}}
+        return NotImplemented
+
+    async with opened(respond, "handshake") as session:
+        ours = official.client_session(session)
+        result = await ours.initialize()
+        assert result.capabilities.tools is not None
+        assert result.capabilities.logging is None
+        assert ours.server_info.version == "2"
+        assert [tool.name for tool in (await ours.list_tools()).tools] == ["t"]
+        for n, (_, expected) in results.items():
+            found = await ours.call_tool("t", {"n": n})
+            assert isinstance(found, types.CallToolResult)
+            assert expected in repr(found.content), n
+        read = (await ours.read_resource("x://y")).contents
+        assert [one.text for one in read] == ["read"]
+        prompt = await ours.get_prompt("p")
+        assert isinstance(prompt.messages[0].content, types.ImageContent)
+        ref = types.PromptReference(type="ref/prompt", name="p")
+        assert (await ours.complete(ref, {"name": "a", "value": "v"})).completion.values == ["v"]
+
+
+@check
+async def an_error_that_a_callback_returns_is_sent() -> None:
+    async def sampling(context: Any, params: Any) -> Any:
+        return types.ErrorData(code=-1, message="the user rejected it")
+
+    answers, done = list[Any](), anyio.Event()
+    server = Server()
+
+    def asking(message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+        if "method" not in message:
+            answers.append(message)
+            done.set()
+            return None
+        if message["method"] == "notifications/initialized":
+            params = {"messages": [MESSAGE], "maxTokens": 5}
+            send({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": params})
+        return server(message, send)
+
+    handlers = official.handlers(sampling_callback=sampling)
+    async with opened(asking, "handshake", handlers=handlers):
+        with anyio.fail_after(20):
+            await done.wait()
+    assert answers[0]["error"] == {"code": -1, "message": "the user rejected it"}
+
+
+@check
+async def options_of_the_other_generation_are_accepted_if_they_change_nothing() -> None:
+    async with opened(Server(), "stateless") as session:
+        ours = official.client_session(session)
+        more: dict[str, Any] = {"allow_input_required": True, "request_state": None}
+        assert not attribute(await ours.call_tool("echo", {}, **more), "is_error", "isError")
+        assert len((await ours.read_resource("x://one", **more)).contents) == 1
+        assert len((await ours.get_prompt("p", **more)).messages) == 1
+        try:
+            await ours.call_tool("echo", {}, request_state="s")
+        except SdkError as error:
+            assert error.error.code == -32602
+        else:
+            raise AssertionError
+        try:
+            await ours.call_tool("echo", {}, no_such_option=1)
+        except TypeError as error:
+            assert "no_such_option" in str(error)
+        else:
+            raise AssertionError
+
+
+@check
+async def an_http_transport_of_the_sdk_gets_the_headers_of_the_era() -> None:
+    received, respond = list[Any](), Server()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            version = self.headers["MCP-Protocol-Version"]
+            received.append((message["method"], version, self.headers["Mcp-Method"]))
+            self.reply(message, {"resultType": "complete", **respond(message, lambda _: None)})
+
+        def reply(self, message: Any, result: Any) -> None:
+            body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    http = import_module("mcp.client.streamable_http")
+    if not hasattr(import_module("mcp.shared.message").ClientMessageMetadata(), "headers"):
+        return  # 1.x speaks the handshake era alone, and sets the header by itself
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
+        threading.Thread(target=httpd.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{httpd.server_port}/mcp"
+        server = official.server(lambda: http.streamable_http_client(url))
+        async with opened(server, "stateless") as session:
+            assert (await session.call_tool("echo", {"n": 1})).text == '{"n": 1}'
+        httpd.shutdown()
+    assert all((version, sent) == ("2026-07-28", method) for method, version, sent in received)
+    assert {method for method, *_ in received} == {"server/discover", "tools/list", "tools/call"}
 
 
 _STDIO = """
