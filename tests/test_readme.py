@@ -206,6 +206,12 @@ def test_every_block_of_a_page_runs_and_prints_what_is_shown_below_it(
     Reader(page, tmp_path).run_all()
 
 
+def test_no_page_displays_an_empty_output() -> None:
+    for page in TEXTS:
+        for block in blocks(page.read_text(), "python"):
+            assert block.output is None or block.output.strip(), f"{shown_path(page)}:{block.line}"
+
+
 def test_an_output_that_differs_from_the_one_shown_is_found() -> None:
     for printed, displayed in (
         ("a\nb\n", "a\n"),
