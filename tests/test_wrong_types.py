@@ -11,6 +11,7 @@ import pytest
 from mcp_client import (
     AuditLog,
     ConfigError,
+    Handlers,
     Host,
     HttpServer,
     MemoryServer,
@@ -45,6 +46,9 @@ WRONG: Any = 5
         (lambda: StdioServer("x", stderr=WRONG), "StdioServer(stderr=...): give a function"),
         (lambda: StdioServer("x", identity=WRONG), "StdioServer(identity=...): give a list"),
         (lambda: HttpServer("http://x", identity=WRONG), "HttpServer(identity=...): give a list"),
+        (lambda: HttpServer("http://x", end_session=WRONG), "HttpServer(end_session=5): give True"),
+        (lambda: HttpServer("http://x", via_httpx=WRONG), "HttpServer(via_httpx=5): give True"),
+        (lambda: Handlers(sampling_tools=WRONG), "Handlers(sampling_tools=5): True or False"),
         (lambda: Host({}, required=WRONG), "required=5: give a list of names"),
         (lambda: Rules(WRONG), "Rules(5): give a list of Rule(...)"),
         (lambda: verify_audit(WRONG), "verify_audit(5): give the path of a file"),

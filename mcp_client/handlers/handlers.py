@@ -255,6 +255,8 @@ class Handlers:
             raise ConfigError(
                 f"Handlers(elicitation_modes={self.elicitation_modes!r}): give form, url or both"
             )
+        if type(self.sampling_tools) is not bool:
+            raise ConfigError(f"Handlers(sampling_tools={self.sampling_tools!r}): True or False")
         if self.log_level is not None and self.log_level not in LOG_LEVELS:
             levels = ", ".join(LOG_LEVELS)
             raise ConfigError(f"Handlers(log_level={self.log_level!r}): give one of {levels}")

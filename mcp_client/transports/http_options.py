@@ -108,6 +108,9 @@ class HttpServer:
             )
         if self.client is not None and not hasattr(self.client, "build_request"):
             raise ConfigError("HttpServer(client=...): give an httpx.AsyncClient")
+        for name in ("via_httpx", "end_session"):
+            if type(flag := getattr(self, name)) is not bool:
+                raise ConfigError(f"HttpServer({name}={flag!r}): give True or False")
 
     def _checked_identity(self) -> tuple[str, ...]:
         if isinstance(self.identity, str) or not isinstance(self.identity, Collection):
