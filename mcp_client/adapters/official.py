@@ -10,7 +10,7 @@ limits. There is no ``send_request``: nothing here reaches a server without the 
 
 ``server`` accepts a transport of the official SDK, and ``handlers`` its callbacks. This module
 needs the package ``mcp``, version 1.24 or newer or 2.x, which is imported on use. Results have that
-package's types and are validated by them.
+package's types. What these refuse is left out, or becomes text: see ``official_types``.
 
 A list has all its pages, so its ``nextCursor`` is None and no cursor is valid. Closing is the
 host's: leaving ``async with client_session(...)`` does not end the session.
