@@ -134,7 +134,13 @@ class JsonFile(Storage):
             whole = read_json_object(found[1], max_depth=None)
         except ValueError as error:
             raise self._file.unusable(str(error)) from None
-        if whole.pop("format", None) != self._format:
+        found_format = whole.pop("format", None)
+        if found_format == f"mcp-client state: {self._what}":
+            raise ConfigError(
+                f"the {self._what} {self.path} cannot be used: the file is part of a state. Give "
+                f"the state instead, such as FileState({str(self.path.parent)!r}).{self._what}"
+            )
+        if found_format != self._format:
             raise self._file.unusable(f"it is not of the format {self._format!r}")
         version = whole.pop("version", None)
         if type(version) is not int or version != _VERSION:

@@ -382,6 +382,15 @@ def test_anything_but_a_store_or_a_path_is_refused_at_once(odd: Any) -> None:
         connect(MemoryServer(lambda message: None), state=odd)
 
 
+def test_the_file_of_a_state_is_not_proposed_for_deletion(tmp_path: Path) -> None:
+    keep(FileState(tmp_path).decisions, call_of({"n": 1}))
+    with pytest.raises(
+        ConfigError, match=r"part of a state.* FileState\(.*\)\.decisions"
+    ) as raised:
+        Decisions(tmp_path / "decisions.json").list()
+    assert "delete" not in str(raised.value)
+
+
 def test_a_call_with_arguments_that_are_not_shown_is_never_matched_by_where() -> None:
     store = Decisions()
     keep(store, call_of({"n": 1}), Remember("always", where={"/n": {"equals": 1}}))
