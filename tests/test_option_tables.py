@@ -315,6 +315,18 @@ class TestTheProgressOfAModelsCalls:
                 ("done", True),
             ]
 
+    async def test_reports_the_end_of_a_call_that_cannot_be_made(self) -> None:
+        reported = list[CallProgress]()
+        async with opened(Server(), allow_all) as (session, _):
+            kit = openai_chat.toolset(await session.list_tools())
+            calls = [
+                {"id": id, "function": {"name": name, "arguments": arguments}}
+                for id, name, arguments in (("1", "t", "{"), ("2", "no_such", "{}"))
+            ]
+            await kit.run(session, {"tool_calls": calls}, on_progress=reported.append)
+        ends = {(one.id, one.step, one.is_error) for one in reported}
+        assert ends == {("1", "done", True), ("2", "done", True)}
+
     async def test_reports_that_a_call_waits_and_goes_on_when_it_is_resumed(self) -> None:
         reported, state = list[CallProgress](), MemoryState()
         queue = ApprovalQueue(decisions=state.decisions, wait=0)

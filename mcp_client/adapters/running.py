@@ -6,6 +6,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from anyio.lowlevel import checkpoint
@@ -141,7 +142,7 @@ class Runner:
             calls.append(call)
             if call.answer is not None or call.problem is not None:  # which took milliseconds
                 await checkpoint()
-        await self._record_not_made(calls)
+        await self._report_not_made(calls)
         outcomes: list[Outcome] = [None] * len(calls)
 
         async def make(number: int) -> None:
@@ -205,16 +206,25 @@ class Runner:
             call, options, lambda its: run_code(target, call, its, code.bindings)
         )
 
-    async def _record_not_made(self, calls: Sequence[ModelCall]) -> None:
-        """Record in the audit the calls that the model asked for and that cannot be made."""
+    async def _report_not_made(self, calls: Sequence[ModelCall]) -> None:
+        """Report the calls that cannot be made, to the audit and to ``on_progress``."""
         record = getattr(self._target, "_record_not_made", None)
-        known = self._toolset._model_tools.tools
-        for call in calls if record is not None else ():
-            if call.problem is not None and not call.is_own:
+        known, errors = self._toolset._model_tools.tools, dict[int, McpError]()
+        for number, call in enumerate(calls):
+            if call.problem is not None:
                 broken = call.name in known
-                arguments = NotAnObject() if broken else call.asked
                 error = (InvalidArguments if broken else UnknownTool)(call.problem)
-                await record(call.name, arguments, error, self._options)  # type: ignore[misc]
+                errors[number] = error
+                if record is not None and not call.is_own:
+                    arguments = NotAnObject() if broken else call.asked
+                    await record(call.name, arguments, error, self._options)
+
+        async def report(number: int) -> None:
+            failed = partial(_result_of, errors[number])
+            await with_progress(calls[number], self._options, failed)
+
+        if errors and self._options.get("on_progress") is not None:
+            await side_by_side(report, list(errors))
 
 
 async def outcome_of(target: Any, call: ModelCall, options: CallOptions) -> Outcome:
@@ -229,6 +239,10 @@ async def outcome_of(target: Any, call: ModelCall, options: CallOptions) -> Outc
     except Exception as error:  # noqa: BLE001 - the other calls have answers, and so has this one
         _log.error("a call for a model failed", exc_info=error)
         return McpError(FAILED_HERE)
+
+
+async def _result_of(outcome: Outcome, options: CallOptions) -> Outcome:
+    return outcome
 
 
 class _Steps(CallSteps):
