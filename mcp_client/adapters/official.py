@@ -297,7 +297,9 @@ class OfficialSession:
         context_arguments: Mapping[str, str] | None = None,
     ) -> Any:
         """Return what the server suggests for an argument as a ``CompleteResult``."""
-        arguments = ref.model_dump(by_alias=True, mode="json", exclude_none=True)
+        arguments = ref
+        if not isinstance(ref, Mapping):
+            arguments = ref.model_dump(by_alias=True, mode="json", exclude_none=True)
         found = await self._do(
             lambda session: session.complete(arguments, argument, context_arguments)
         )

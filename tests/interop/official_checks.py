@@ -162,6 +162,9 @@ async def every_list_and_read_gives_the_sdks_types() -> None:
             ref = types.PromptReference(type="ref/prompt", name="p")
             found = await ours.complete(ref, {"name": "a", "value": "v"}, {"b": "c"})
             assert found.completion.values == ["vx"]
+            plain_ref = {"type": "ref/prompt", "name": "p"}
+            found = await ours.complete(plain_ref, {"name": "a", "value": "v"})
+            assert found.completion.values == ["vx"]
             assert isinstance(await ours.send_ping(), types.EmptyResult)
             await ours.set_logging_level("info")
             await ours.send_roots_list_changed()
