@@ -455,7 +455,7 @@ def _outcome_of(error: BaseException) -> Object | None:
 
 
 def _error_outcome(error: Object) -> Object:
-    """Return the outcome for an error; one that is too large keeps what is short."""
+    """Return the outcome for an error; one that cannot be stored keeps what is short."""
     outcome = _bounded({"error": error})
     if "left_out" not in outcome:
         return outcome
@@ -467,10 +467,7 @@ def _bounded(outcome: Object) -> Object:
     try:
         text = json.dumps(outcome, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:  # 1e999 is JSON, and cannot be written again
-        if "error" not in outcome:
-            return {"left_out": 0}
-        error = outcome["error"]
-        return {"error": error | dict.fromkeys({"data", "result"} & error.keys())}
+        return {"left_out": 0}
     size = len(text.encode("utf-8", "surrogatepass"))
     return outcome if size <= MAX_RESULT_BYTES else {"left_out": size}
 
