@@ -29,7 +29,7 @@ CODE_LINES = {
     "content": 18,
     "desk": 1692,
     "errors": 200,
-    "extensions": 2099,  # the pins of skills came from "catalog"; a task is polled
+    "extensions": 2106,  # the pins of skills came from "catalog"; a task is polled
     "handlers": 1242,  # a handler for any notification; an error with advice
     "host": 1996,  # ttl; Timeouts.gather
     "protocol": 2862,  # the newest revision of one era; busy HTTP+SSE; blocks without a type

@@ -21,6 +21,7 @@ from ..connection.connection import Connection
 from ..connection.rpc import RequestOptions, RpcConnection, Traffic
 from ..errors import (
     CallTimeout,
+    ConnectError,
     ConnectionLost,
     McpError,
     OutcomeUnknown,
@@ -48,6 +49,8 @@ __all__ = ["CallEnd", "Task", "TaskCalls"]
 
 _log = logging.getLogger("mcp_client")
 _ENDED = "the task ended"
+_CANCEL_PAUSES = (1.0, 10.0, 60.0)
+"""The seconds after which a server that did not read its input is asked again."""
 T = TypeVar("T")
 
 
@@ -147,17 +150,24 @@ class TaskCalls:
     def _cancel_soon(self, run: TaskRun) -> None:
         """Send ``tasks/cancel`` without waiting for it: the caller has gone.
 
-        A server that has gone, too, is not started again for that.
+        A server that has gone, too, is not started again for that. One that reads nothing now is
+        asked again.
         """
         rpc = self.connection.latest
         if rpc is None or not rpc.transport.alive:
             return
 
         async def cancel() -> None:
-            try:
-                await run.cancel(rpc)
-            except McpError as error:
-                _log.debug("%s: cannot cancel a task: %s", self.context.server, error)
+            for pause in (*_CANCEL_PAUSES, None):
+                try:
+                    await run.cancel(rpc)
+                    return
+                except McpError as error:
+                    _log.debug("%s: cannot cancel a task: %s", self.context.server, error)
+                    was_sent = not (isinstance(error, ConnectError) and error.retryable)
+                if was_sent or pause is None or not rpc.transport.alive:
+                    return
+                await anyio.sleep(pause)
 
         run.cancel_asked = "its caller gave up"
         self._cancels.start(cancel)

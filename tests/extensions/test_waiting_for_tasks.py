@@ -33,12 +33,14 @@ from mcp_client import (
 )
 from mcp_client.errors import (
     CallCancelled,
+    ConnectError,
     ConnectionLost,
     InvalidResult,
     ProtocolViolation,
     Unanswered,
 )
 from mcp_client.extensions import ClientInfo, Extension
+from mcp_client.extensions.task_run import TaskRun
 from mcp_client.handlers import Accept, ElicitRequest
 from mcp_client.runtime.event_loop import current
 from mcp_client.testing import JsonRpcError, Recording, ReplayServer
@@ -471,6 +473,32 @@ async def test_a_token_cancels_the_task() -> None:
 
             tasks.start_soon(make)
             await until(server, "tasks/get")
+            token.cancel("enough")
+        await assert_cancelled(server)
+
+
+async def test_a_server_that_reads_nothing_now_is_asked_again_to_cancel_a_task(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, refusals = TaskRun.cancel, [1, 2]
+
+    async def cancel(run: TaskRun, rpc: Any, timeouts: Any = None) -> None:
+        if refusals:
+            refusals.pop()
+            raise ConnectError("it does not read its input", retryable=True)
+        await real(run, rpc, timeouts)
+
+    monkeypatch.setattr(TaskRun, "cancel", cancel)
+    server, token = Tasking(working()), CancelToken()
+    async with connect(MemoryServer(server), approval=allow_all) as session, quickly(clock):
+        async with anyio.create_task_group() as tasks:
+
+            async def make() -> None:
+                with pytest.raises(CallCancelled):
+                    await session.call_tool("slow", cancel=token)
+
+            tasks.start_soon(make)
+            await server.got.wait()
             token.cancel("enough")
         await assert_cancelled(server)
 

@@ -67,6 +67,7 @@ class SimTasks:
     def __init__(self, world: World, observer: Observer, server: SimServer) -> None:
         self._world, self._observer, self._server = world, observer, server
         self._tasks: dict[str, SimTask] = {}
+        self._count = -1
 
     @property
     def capabilities(self) -> dict[str, Any]:
@@ -88,7 +89,8 @@ class SimTasks:
     ) -> dict[str, Any]:
         """Create the task of a call; ``make`` runs it. Returns the response to the call."""
         world = self._world
-        id = f"{self._server.name}-task-{len(self._tasks)}"
+        self._count += 1
+        id = f"{self._server.name}-task-{self._count}"
         interval = world.draw(f"{n} interval", _INTERVALS)
         task = self._tasks[id] = SimTask(id, n, request, interval, {})
         world.note(self._server.name, f"makes a task of {n}")
@@ -138,7 +140,11 @@ class SimTasks:
         """The response to a request about a task, which the client sent ``at`` a time."""
         world, stateless = self._world, self._server.stateless
         task = self._tasks.get(str(params.get("taskId")))
-        if task is None or (not task.ended and world.fault("task is forgotten", task.n)):
+        if task is not None and not task.ended and world.fault("task is forgotten", task.n):
+            self._server.let_go(task.request)
+            del self._tasks[task.id]
+            task = None
+        if task is None:
             return _UNKNOWN
         match method:
             case "tasks/get":
@@ -159,10 +165,10 @@ class SimTasks:
 
     def _look_at_the_pace(self, task: SimTask, at: float) -> None:
         interval = 1_000 if task.interval is None else task.interval
-        early = task.polled is not None and at - task.polled < interval / 1_000 - MOMENT
+        early = task.polled is not None and 0 <= at - task.polled < interval / 1_000 - MOMENT
         if early and task.n not in self._observer.returned:
             self._world.fail(f"{task.n}: its task was polled again within {interval} ms")
-        task.polled = at
+        task.polled = max(at, task.polled or 0.0)
 
     async def _result(self, task: SimTask, peer: Peer) -> dict[str, Any]:
         related = {"_meta": {_RELATED: {"taskId": task.id}}}

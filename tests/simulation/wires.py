@@ -336,6 +336,9 @@ class Pipes:
     # ------------------------------------------------------------------ as ``os``
 
     def set_blocking(self, fd: int, blocking: bool) -> None: ...
+    def getpid(self) -> int:
+        return 1
+
     def close(self, fd: int) -> None: ...
 
     def pidfd_open(self, pid: int) -> int:
