@@ -23,13 +23,13 @@ CODE_LINES = {
     "auth": 4091,  # options as in approval; longer errors
     "catalog": 4206,  # options as in approval; words of attacks; a refused cursor; a log of drift
     "cli": 3947,  # pins --name; longer errors; words for tuples; the end of a decision
-    "code": 862,  # the record of a run has the tag; an earlier attempt of a script
+    "code": 863,  # the record of a run has the tag; an earlier attempt of a script
     "config": 2799,  # config files came out of "host"; longer errors; a policy finds the command
     "connection": 1594,  # calls wait their turn; the one scope of a CancelToken; busy HTTP+SSE
     "content": 18,
     "desk": 1692,
     "errors": 200,
-    "extensions": 2106,  # the pins of skills came from "catalog"; a task is polled
+    "extensions": 2107,  # the pins of skills came from "catalog"; a task is polled
     "handlers": 1242,  # a handler for any notification; an error with advice
     "host": 1996,  # ttl; Timeouts.gather
     "protocol": 2862,  # the newest revision of one era; busy HTTP+SSE; blocks without a type

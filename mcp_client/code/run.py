@@ -252,6 +252,7 @@ class _Run:
             return self._result(Turn(stop=Stop("script", why)))
         finally:
             script_clock.reset(token)
+            clock.rest()
             await self._close()
 
     async def _turns(self) -> Turn | None:

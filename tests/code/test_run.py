@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -17,6 +18,8 @@ from mcp_client.code import interpreter
 from mcp_client.code import run as runs
 from mcp_client.code.interpreter import as_plain, parsed_arguments
 from mcp_client.errors import CallCancelled, InvalidArguments
+from mcp_client.runtime import pausable_clock
+from mcp_client.runtime.deadline_timer import DeadlineTimer
 from tests.code.test_pause_in_processes import interpreters
 from tests.code.worlds import run
 from tests.support.worlds import Server, opened
@@ -243,6 +246,20 @@ async def test_a_run_that_waits_for_a_call_leaves_the_loop_to_others() -> None:
             await server.all_wait.wait()
             await anyio.wait_all_tasks_blocked()
         server.go_on.set()
+
+
+async def test_no_timer_is_left_when_a_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    timers = list[DeadlineTimer]()
+
+    class Noted(DeadlineTimer):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            timers.append(self)
+
+    monkeypatch.setattr(pausable_clock, "DeadlineTimer", Noted)
+    async with opened(Server()) as session:
+        assert (await run(session, "1 + 1")).text == "2"
+    assert [timer.at for timer in timers] == [math.inf]
 
 
 async def test_a_call_that_is_under_way_when_the_script_ends_is_cancelled() -> None:
