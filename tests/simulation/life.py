@@ -330,6 +330,8 @@ class Client:
                     await opened.reconnect(callers.server)
                 tools = await opened.list_tools()
                 problem = await callers.plain_call(f"calm {self.name}", opened)
+                if self.life.is_host:  # a server that was down is listed once it is called
+                    tools = await opened.list_tools()
             except McpError as error:
                 problem = error
             if isinstance(problem, StartDenied) or self.is_closed:
