@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -150,7 +151,8 @@ class Callers:
                 session = opened.sessions[task.server] if self._prefix else opened
                 task = session.resume_task(task.to_json())
             if way == "cancels":
-                await task.cancel()
+                with suppress(McpError):  # the server was not asked to cancel it
+                    await task.cancel()
             if way != "leaves":
                 outcome = await task.result()
                 world.happened[f"task: {way}"] += 1

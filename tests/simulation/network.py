@@ -293,7 +293,9 @@ class Front:
                 self._redirected[body] = exchange.at
                 exchange.answer(307, {"Location": f"{exchange.target}x"})
             case "session is forgotten" if exchange.session in self.sessions:
-                del self.sessions[exchange.session]
+                listens = self.sessions.pop(exchange.session)
+                if listens is not None:  # a server that knows the session no more closes its stream
+                    listens.end()
                 exchange.answer(404)
             case _:
                 return False

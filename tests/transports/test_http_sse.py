@@ -63,7 +63,7 @@ class RefusesOnce(Legacy):
 async def test_a_server_that_is_busy_at_the_start_is_asked_again(
     kind: str, status: int, headers: dict[str, str], revision: str
 ) -> None:
-    app = RefusesOnce(kind, status, **headers)
+    app = RefusesOnce(kind, status, **headers)  # type: ignore[arg-type]
     async with serving(app, "/sse") as server, _connect(server.url, revision=revision) as session:
         assert (await session.call_tool("echo", {})).text == "{}"
         assert not app.times
