@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, Type
 from .catalog.call_values import ToolResult
 from .catalog.schema_types import TYPING, WORDS, SchemaTypes
 from .catalog.tool import Tool, tools_of
-from .errors import ConfigError, InvalidResult, OutcomeUnknown, ToolChanged
+from .errors import ConfigError, InvalidResult, OutcomeUnknown, ProtocolViolation, ToolChanged
 from .runtime.limits import Timeouts
 from .runtime.python_source import ANY, MAX_NAME_CHARS, Names, PythonType, docstring, quoted, union
 from .session.call_state import not_fetched
@@ -100,7 +100,7 @@ class Stub(_AnyStub["AnySession"]):
         session: Session = await target.session(self._server) if _is_host(target) else target
         try:
             tool = await session.get_tool(name)
-        except OutcomeUnknown as error:
+        except (OutcomeUnknown, ProtocolViolation) as error:
             raise not_fetched(error) from error
         _check(tool, fingerprint)
         result = await session.call_tool(name, _given(arguments), **self._options)
@@ -118,7 +118,7 @@ class SyncStub(_AnyStub["AnySyncSession"]):
         session: SyncSession = target.session(self._server) if _is_host(target) else target
         try:
             tool = session.get_tool(name)
-        except OutcomeUnknown as error:
+        except (OutcomeUnknown, ProtocolViolation) as error:
             raise not_fetched(error) from error
         _check(tool, fingerprint)
         result = session.call_tool(name, _given(arguments), **self._options)

@@ -26,7 +26,7 @@ from mcp_client import (
 from mcp_client.adapters import openai_chat
 from mcp_client.approval import Decisions
 from mcp_client.audit import verify_audit
-from mcp_client.auth import FileTokens
+from mcp_client.auth import FileTokens, OAuth
 from mcp_client.config import load_config
 from mcp_client.errors import UnknownTool
 from mcp_client.stubs import generate
@@ -49,6 +49,9 @@ WRONG: Any = 5
         (lambda: HttpServer("http://x", end_session=WRONG), "HttpServer(end_session=5): give True"),
         (lambda: HttpServer("http://x", via_httpx=WRONG), "HttpServer(via_httpx=5): give True"),
         (lambda: Handlers(sampling_tools=WRONG), "Handlers(sampling_tools=5): True or False"),
+        (lambda: Handlers(elicitation_modes=WRONG), "Handlers(elicitation_modes=5): give form,"),
+        (lambda: Handlers(elicitation_modes="url"), "Handlers(elicitation_modes='url'): give "),
+        (lambda: OAuth(headless=WRONG), "OAuth(headless=5): give True or False"),
         (lambda: Host({}, required=WRONG), "required=5: give a list of names"),
         (lambda: Rules(WRONG), "Rules(5): give a list of Rule(...)"),
         (lambda: verify_audit(WRONG), "verify_audit(5): give the path of a file"),

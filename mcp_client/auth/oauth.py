@@ -105,6 +105,8 @@ class OAuth(Authorization):
             raise ConfigError(f"OAuth(scopes=...): give a list of strings, such as [{scopes!r}]")
         if deviations is not None and not isinstance(deviations, Deviations):
             raise ConfigError(f"OAuth(deviations={deviations!r}): give Deviations(...)")
+        if type(headless) is not bool:
+            raise ConfigError(f"OAuth(headless={headless!r}): give True or False")
         grant = _login_grant(
             RegisteredClient(
                 client_name, client_id, client_secret, issuer, client_metadata_url, redirect_uri

@@ -17,7 +17,7 @@ hosts of new servers call a model themselves, pass directories as arguments and 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
@@ -251,10 +251,10 @@ class Handlers:
             handler = getattr(self, name)
             if handler is not None and not callable(handler):
                 raise ConfigError(f"Handlers({name}={handler!r}): give a function")
-        if not set(self.elicitation_modes) <= {"form", "url"} or not self.elicitation_modes:
-            raise ConfigError(
-                f"Handlers(elicitation_modes={self.elicitation_modes!r}): give form, url or both"
-            )
+        modes = self.elicitation_modes
+        is_list = isinstance(modes, Collection) and not isinstance(modes, str)
+        if not is_list or not modes or any(mode not in ("form", "url") for mode in modes):
+            raise ConfigError(f"Handlers(elicitation_modes={modes!r}): give form, url or both")
         if type(self.sampling_tools) is not bool:
             raise ConfigError(f"Handlers(sampling_tools={self.sampling_tools!r}): True or False")
         if self.log_level is not None and self.log_level not in LOG_LEVELS:

@@ -226,7 +226,7 @@ class Caller:
             try:
                 find = tools.find_current if current else tools.find
                 tool = (None if current else tools.usable(name)) or await find(name)
-            except OutcomeUnknown as error:
+            except (OutcomeUnknown, ProtocolViolation) as error:
                 raise not_fetched(error) from error
             if tools.outdated and next(looks, None):  # another change was announced meanwhile
                 continue

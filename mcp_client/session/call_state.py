@@ -20,7 +20,15 @@ from ..catalog.tools import Catalog
 from ..connection.call_options import CancelToken, OnProgress
 from ..connection.connection import Connection, session_ended
 from ..connection.rpc import RpcConnection, Traffic
-from ..errors import CallTimeout, ConnectError, McpError, NotSent, OutcomeUnknown, ServerError
+from ..errors import (
+    CallTimeout,
+    ConnectError,
+    McpError,
+    NotSent,
+    OutcomeUnknown,
+    ProtocolViolation,
+    ServerError,
+)
 from ..protocol.canonical_json import object_of
 from ..protocol.era import Era
 from ..protocol.headers import HEADER_MISMATCH
@@ -244,15 +252,19 @@ def was_out_of_date(error: McpError, connection: Connection, tools: Catalog) -> 
     return isinstance(error, ConnectError) and session_ended(error)
 
 
-def not_fetched(error: OutcomeUnknown) -> ConnectError:
+def not_fetched(error: OutcomeUnknown | ProtocolViolation) -> NotSent:
     """Return the error for a call whose list of tools was not received: the call was not sent."""
+    text = "the definition of the tool could not be fetched, and the call was not sent"
+    if isinstance(error, ProtocolViolation):
+        why = error.message.removesuffix("; it may have run")
+        return NotSent(f"{text}: {why}", server=error.server)
     if isinstance(error, CallTimeout):
         why = f"the server did not respond to tools/list in time ({error.clock} timeout)"
     else:
         lost = getattr(error, "why", "") or "the connection was lost"
         why = f"{lost}, while tools/list was under way"
     return ConnectError(
-        f"the definition of the tool could not be fetched, and the call was not sent: {why}",
+        f"{text}: {why}",
         exit_code=getattr(error, "exit_code", None),
         stderr_tail=getattr(error, "stderr_tail", ""),
         server=error.server,

@@ -184,6 +184,11 @@ MUTATIONS: dict[str, Mutation] = {
         "            await self.entry.open(frozen)\n",
         "            return\n",
     ),
+    "a list that cannot be read is the response to a call": Mutation(
+        "session.call",
+        "            except (OutcomeUnknown, ProtocolViolation) as error:\n",
+        "            except OutcomeUnknown as error:\n",
+    ),
     "a call waits its turn for ever": Mutation(
         "session.call",
         "            finally:\n                turns.give_back()\n",

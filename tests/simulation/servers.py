@@ -58,6 +58,9 @@ ACTS = faults(
 )
 faults("change", "change behind a list", "list fails", "list in pages", "bad tool")
 faults("no answer to a request", "slow answer", "cancels stream", "schema is too deep")
+BAD_LIST = "list breaks the protocol"
+faults(BAD_LIST)
+_UNREADABLE = {"tools": 7}
 READS = "reads what is not there"
 faults(READS)
 QUESTIONS = ("question", "asks a model", "asks for roots")
@@ -217,7 +220,7 @@ class SimServer:
         if answer is None:
             return
         delivered = None
-        if method == "tools/list" and "result" in answer:
+        if method == "tools/list" and answer.get("result", _UNREADABLE) != _UNREADABLE:
             delivered = self._observer.listing(peer.client, self.name, self.version)
         peer.send({"jsonrpc": "2.0", "id": id, **answer}, delivered)
         if delivered is not None and self.world.fault("change behind a list", self.name):
@@ -259,6 +262,8 @@ class SimServer:
     def _list(self, params: dict[str, Any]) -> dict[str, Any]:
         if self.world.fault("list fails", self.name):
             return {"error": {"code": -32603, "message": "the list is not there now"}}
+        if self.world.fault(BAD_LIST, self.name):
+            return {"result": _UNREADABLE}
         tools = self.definitions()
         if self.world.fault("bad tool", self.name):
             tools.append({"name": "bad", "inputSchema": "none"})
