@@ -51,10 +51,8 @@ class Network:
 
     def http(self, client: str, server: SimServer) -> HttpServer:
         host = f"{client}-{server.name}".lower()
-        before = self._fronts.get(host)
-        self._fronts[host] = front = Front(self.world, client, server)
-        if before is not None:  # two sessions of a server never have one name
-            front.count = before.count
+        if host not in self._fronts:  # a host that replaces a server comes to the same address
+            self._fronts[host] = Front(self.world, client, server)
         return HttpServer(f"http://{host}/mcp")
 
     async def dial(self, host: str, port: int) -> http_pool.Dialled:
@@ -208,7 +206,7 @@ class Front:
         self.listens = world.draw(f"{self.where} has GET", (True, True, False))
         self.sessions: dict[str, Exchange | None] = {}
         """The stream on which each session listens."""
-        self.count = 0
+        self._count = 0
         self._redirected: dict[bytes, float] = {}
         """When what was redirected was sent at first."""
 
@@ -307,8 +305,8 @@ class Front:
             exchange.answer(202)
             return
         if message["method"] == "initialize" and not self.server.stateless:
-            self.count += 1
-            exchange.session = f"{self.where}-{self.count}".replace(" ", "-")
+            self._count += 1
+            exchange.session = f"{self.where}-{self._count}".replace(" ", "-")
             exchange.new_session = True
             self.sessions[exchange.session] = None
         exchange.id = message["id"]
