@@ -23,9 +23,9 @@ CODE_LINES = {
     "auth": 4093,  # options as in approval; longer errors
     "catalog": 4206,  # options as in approval; words of attacks; a refused cursor; a log of drift
     "cli": 3947,  # pins --name; longer errors; words for tuples; the end of a decision
-    "code": 863,  # the record of a run has the tag; an earlier attempt of a script
+    "code": 862,  # the record of a run has the tag; an earlier attempt of a script
     "config": 2799,  # config files came out of "host"; longer errors; a policy finds the command
-    "connection": 1594,  # calls wait their turn; the one scope of a CancelToken; busy HTTP+SSE
+    "connection": 1591,  # calls wait their turn; the one scope of a CancelToken; busy HTTP+SSE
     "content": 18,
     "desk": 1692,
     "errors": 200,
@@ -35,14 +35,14 @@ CODE_LINES = {
     "protocol": 2862,  # the newest revision of one era; busy HTTP+SSE; blocks without a type
     "runtime": 3803,  # threads of hooks are used again; frozen classes; mocks; rows
     "sandbox": 1124,  # what a script may name; where editable modules and what shims start are
-    "session": 2881,  # log of a server; calls wait; a key: its list, use and what is not stored
+    "session": 2880,  # log of a server; calls wait; a key: its list, use and what is not stored
     "state": 1162,  # the rows of the journal have a type; FileState; whether a key was sent
     "stubs": 199,  # a definition that was not received is an error of the call
     "sync": 339,  # one import more, of "config"; session_id, server_response
     "testing": 514,
     "transports": 4753,  # StreamServer, its headers; broken sessions; proxies; one-way messages
     "validation": 2658,  # what is of draft-04, and parts with a dialect of their own
-    "processes": 1226,  # reads what has arrived; names of commands came out of "transports"
+    "processes": 1227,  # reads what has arrived; names of commands; ends in other threads
 }
 """The lines of code of each room: no blanks, comments or docstrings. If a room has fewer, write the
 smaller number. A larger one needs a sentence of reason, as a comment beside it."""

@@ -88,7 +88,7 @@ _CUT_OFF = (
     "Calls that it did not wait for and that were cancelled: {}. They may have run. Use await."
 )
 _TOO_LONG = (
-    "it needed more than {} (Timeouts.script), without the time that people needed to decide"
+    "it needed more than {} (Timeouts.script), without the time that people needed to decide".format
 )
 _NO_OUTPUT = "The script ended without output: print the values that you need."
 _threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.scripts")
@@ -248,8 +248,7 @@ class _Run:
             with clock.scope(clock.now() + self._seconds):
                 turn = await self._turns()
                 return self._paused() if turn is None else self._result(turn)
-            why = _TOO_LONG.format(seconds_text(self._seconds))
-            return self._result(Turn(stop=Stop("script", why)))
+            return self._result(Turn(stop=Stop("script", _TOO_LONG(seconds_text(self._seconds)))))
         finally:
             script_clock.reset(token)
             clock.rest()

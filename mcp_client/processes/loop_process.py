@@ -239,7 +239,7 @@ class LoopProcess(Process):
         popen = self._popen
         if self._unclosed is not None:
             self._unclosed.detach()
-        pipes = [pipe for pipe in (popen.stdin, popen.stdout, popen.stderr) if pipe is not None]
+        pipes = [pipe for pipe in (popen.stdout, popen.stderr, popen.stdin) if pipe is not None]
         args = self.name, pipes, self._pidfd, os.getpid()
         self._unclosed = weakref.finalize(self, _close_unclosed, *args)
 
@@ -260,10 +260,12 @@ class LoopProcess(Process):
 
 
 def _close_unclosed(name: str, pipes: list[IO[bytes]], pidfd: int | None, owner: int) -> None:
-    for pipe in pipes:
-        pipe.close()
-    if pidfd is not None:
-        os.close(pidfd)
+    # Standard input last: the server ends then, and a loop in another thread must not see that.
+    with contextlib.suppress(OSError):  # such a loop may have closed them
+        if pidfd is not None:
+            os.close(pidfd)
+        for pipe in pipes:
+            pipe.close()
     if os.getpid() == owner:  # else a forked process, whose parent has the session
         warnings.warn(
             f"session {name!r} was still open when its event loop ended; its server is ended now. "

@@ -106,7 +106,7 @@ class InvalidFrame(ValueError):
     def __init__(self, reason: str, owner: Id | None = None, raw: Any = None) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.owner = own_id(owner)
+        self.owner: Id | None = own_id(owner)
         self.raw = raw
 
 

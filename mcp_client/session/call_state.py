@@ -256,8 +256,7 @@ def not_fetched(error: OutcomeUnknown | ProtocolViolation) -> NotSent:
     """Return the error for a call whose list of tools was not received: the call was not sent."""
     text = "the definition of the tool could not be fetched, and the call was not sent"
     if isinstance(error, ProtocolViolation):
-        why = error.message.removesuffix("; it may have run")
-        return NotSent(f"{text}: {why}", server=error.server)
+        return NotSent(f"{text}: {error.message}", server=error.server)
     if isinstance(error, CallTimeout):
         why = f"the server did not respond to tools/list in time ({error.clock} timeout)"
     else:

@@ -177,7 +177,7 @@ class StreamTransport(Transport):
             async with manager as pair:
                 receive, send = _streams(pair)
                 owner = getattr(send, "__self__", None)
-                self.has_headers = getattr(owner, "takes_headers", False) is True
+                self.has_headers: bool = getattr(owner, "takes_headers", False) is True
                 with anyio.CancelScope() as self._line:
                     self._settled.set()
                     if not self._closed:
