@@ -32,7 +32,7 @@ from ..errors import (
     ProtocolViolation,
     ServerError,
 )
-from ..protocol.capabilities import MISSING_CAPABILITY, TOOLS_CALL, missing_capabilities
+from ..protocol.capabilities import MISSING_CAPABILITY, missing_capabilities
 from ..protocol.era import CANCELLED, Era, Malformed, ParsedResult
 from ..protocol.headers import HeaderParam
 from ..protocol.jsonrpc import (
@@ -252,7 +252,7 @@ class RpcConnection:
                 await progress.aclose(_LATE_PROGRESS_SECONDS)
         except InvalidFrame as error:
             text = f"cannot use the server's response: {self._context.secrets.text(error.reason)}"
-            text += "; it may have run" if method == TOOLS_CALL else ""
+            text += "" if method.endswith("/list") else "; it may have run"
             raise ProtocolViolation(text, result=error.raw, server=self.server) from None
         except BaseException as error:
             if isinstance(error, CallTimeout) or not isinstance(error, McpError):

@@ -130,6 +130,7 @@ class Life:
         self.servers = {name: SimServer(world, self.observer, name) for name in names}
         self.observer.servers = dict(self.servers)
         self.observer.has_storage = self.has_state
+        self.observer.hears_all = not NETWORK & {*world.rates}
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:

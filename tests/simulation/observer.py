@@ -9,6 +9,7 @@ several callers may make the same one.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
@@ -24,6 +25,8 @@ from .world import World
 
 __all__ = ["IN_TASK", "Caller", "Observer"]
 
+_TOLD_SECONDS = 30.0
+"""Within these a server is told that a task is given up."""
 IN_TASK = "who, in the task"
 """The beginning of a question that a task asks, and asks once."""
 
@@ -93,6 +96,8 @@ class Observer:
         self._records: dict[tuple[str, str], list[str]] = defaultdict(list)
         self.servers: dict[str, Any] = {}
         self.has_storage = False
+        self.hears_all = True
+        """Whether all that a client sends reaches its server."""
         self._opened: set[tuple[str, str]] = set()
         """The clients and the calls that their audits have records of."""
         self._questions: Counter[str] = Counter()
@@ -270,6 +275,17 @@ class Observer:
             mine = [each for each in self._calls[n].callers if each.client == client]
             if n not in self.returned and all(each.ended is not None for each in mine):
                 self._world.fail(f"{n}: it was given up, and its server was not told")
+
+    def went_on(self, n: str, client: str, known_at: float) -> None:
+        """A task of a client's call ran to its end, and nobody said that it is given up.
+
+        The client has known of it since ``known_at``.
+        """
+        mine = [each for each in self._calls[n].callers if each.client == client]
+        now, ends = self._world.now(), [each.ended or math.inf for each in mine]
+        is_over = all(known_at + 1 < end < now - _TOLD_SECONDS for end in ends)
+        if is_over and self.hears_all and n not in self.returned and client not in self._world.dead:
+            self._world.fail(f"{n}: its task went on, and its server was not told")
 
     def judge(self) -> None:
         """Check what can be told only at the end."""

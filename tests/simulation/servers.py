@@ -197,6 +197,7 @@ class SimServer:
         params = message.get("params") or {}
         if id is None:
             if method == "notifications/cancelled":
+                self.tasks.withdrawn((peer, params.get("requestId")))
                 for known in (self._under_way, self._listeners):
                     known.pop((peer, params.get("requestId")), None)
             return
@@ -312,8 +313,8 @@ class SimServer:
             return
         if self.tasks.becomes_one(n, params):
             make = partial(self._made, act, n, tool)
-            created = self.tasks.begin(n, (peer, id), make)
-            peer.send({"jsonrpc": "2.0", "id": id, "result": created})
+            created, delivered = self.tasks.begin(n, (peer, id), make)
+            peer.send({"jsonrpc": "2.0", "id": id, "result": created}, delivered)
             return
         result = self._made(act, n, tool)
         if act == "progress":

@@ -47,6 +47,10 @@ class SimTask:
     """The result of the call."""
     status: str = "working"
     polled: float | None = None
+    known_at: float | None = None
+    """When the client had the response that creates it."""
+    is_told: bool = False
+    """Whether the client has said that it gives the call up."""
     is_answered: bool = False
     changed: anyio.Event = field(default_factory=anyio.Event)
 
@@ -86,8 +90,11 @@ class SimTasks:
 
     def begin(
         self, n: str, request: tuple[Peer, Any], make: Callable[[], dict[str, Any]]
-    ) -> dict[str, Any]:
-        """Create the task of a call; ``make`` runs it. Returns the response to the call."""
+    ) -> tuple[dict[str, Any], Callable[[], None]]:
+        """Create the task of a call; ``make`` runs it.
+
+        Returns the response to the call, and what to call when it has arrived.
+        """
         world = self._world
         self._count += 1
         id = f"{self._server.name}-task-{self._count}"
@@ -97,7 +104,17 @@ class SimTasks:
         world.happened["task: begins"] += 1
         spawn(world, partial(self._run, task, make))
         shown = self._shown(task)
-        return {"resultType": "task", **shown} if self._server.stateless else {"task": shown}
+        response = {"resultType": "task", **shown} if self._server.stateless else {"task": shown}
+
+        def delivered() -> None:
+            task.known_at = world.now()
+
+        return response, delivered
+
+    def withdrawn(self, request: tuple[Peer, Any]) -> None:
+        """A client gives up a call."""
+        for task in self._tasks.values():
+            task.is_told |= task.request == request
 
     async def _run(self, task: SimTask, make: Callable[[], dict[str, Any]]) -> None:
         world, n = self._world, task.n
@@ -114,6 +131,8 @@ class SimTasks:
         kinds = "task fails", "task is cancelled by its server"
         kind = next((kind for kind in kinds if world.fault(kind, n)), "")
         status = {"": "completed", "task fails": "failed"}.get(kind, "cancelled")
+        if not (task.is_told or task.ended or task.known_at is None) and task.request[0].alive:
+            self._observer.went_on(n, task.request[0].client, task.known_at)
         self._ends(task, status)
 
     def _ends(self, task: SimTask, status: str) -> None:
@@ -129,6 +148,7 @@ class SimTasks:
         task = self._tasks.get(str(params.get("taskId")))
         if task is None:
             return
+        task.is_told = True
         self._server.let_go(task.request)
         ignores = self._world.fault("cancellation of a task is ignored", task.n)
         if not task.ended and not ignores:
