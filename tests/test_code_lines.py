@@ -35,7 +35,7 @@ CODE_LINES = {
     "protocol": 2862,  # the newest revision of one era; busy HTTP+SSE; blocks without a type
     "runtime": 3803,  # threads of hooks are used again; frozen classes; mocks; rows
     "sandbox": 1124,  # what a script may name; where editable modules and what shims start are
-    "session": 2880,  # log of a server; calls wait; a key: its list, use and what is not stored
+    "session": 2883,  # log of a server; calls wait; a key: its list, use and what is not stored
     "state": 1162,  # the rows of the journal have a type; FileState; whether a key was sent
     "stubs": 199,  # a definition that was not received is an error of the call
     "sync": 339,  # one import more, of "config"; session_id, server_response

@@ -162,15 +162,18 @@ class JournalRow:
         An outcome that cannot be stored now is stored when the state is available again.
         """
         end = partial(self._calls.end, self._key, self._mark, outcome, may_have_run=may_have_run)
-        why = "the write takes too long"
-        with anyio.move_on_after(_WRITE_SECONDS, shield=True):
-            try:
-                await self.within(end)
-                return None
-            except McpError as error:
-                why = error.message
-        self.end_later(outcome, may_have_run=may_have_run)
-        return f"the outcome of the call is not in the journal yet: {why}"
+        why, is_stored = "the write takes too long", False
+        try:
+            with anyio.move_on_after(_WRITE_SECONDS, shield=True):
+                try:
+                    await self.within(end)
+                    is_stored = True
+                except McpError as error:
+                    why = error.message
+        finally:
+            if not is_stored:  # or the task is cancelled without a scope, and a thread still writes
+                self.end_later(outcome, may_have_run=may_have_run)
+        return None if is_stored else f"the outcome of the call is not in the journal yet: {why}"
 
     def end_later(self, outcome: Object | None = None, *, may_have_run: bool) -> None:
         """Store the outcome in the background."""
@@ -344,7 +347,7 @@ class KeyedCall(JournalRow, KeyObserver):
                 "may have run; record the outcome with state.calls.settle(key)",
                 server=self._caller._server,
             )
-        self.follows = row.state == "sent"
+        self.follows = row.state != "claimed"
         return row if claim is Claim.SETTLED else None
 
     async def _about(self) -> Object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio  # noqa: TID251 - cancelling a task without a scope is its own
 import json
 import sqlite3
 import sys
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -57,6 +59,7 @@ from mcp_client.errors import (
 )
 from mcp_client.handlers import Decline
 from mcp_client.runtime.storage import Change, Object
+from mcp_client.session.journal import JournalRow
 from mcp_client.state import MemoryState, PostgresState, State
 from mcp_client.testing import JsonRpcError
 from tests.support.tasking import Tasking, done, working
@@ -612,6 +615,60 @@ async def test_a_call_that_was_cancelled_before_its_key_was_looked_up_may_follow
                 await session.call_tool("pay", {"n": 1}, idempotency_key=key, cancel=token)
             assert caught.value.follows is (key is not None)
     assert len(server.calls) == 1
+
+
+async def test_a_call_that_is_cancelled_while_a_stored_result_is_read_follows_another(
+    here: MemoryState,
+) -> None:
+    server, token, asked = Server(), CancelToken(), anyio.Event()
+
+    async def lists_nothing(message: dict[str, Any]) -> Any:
+        if message.get("method") == "tools/list":
+            asked.set()
+            await anyio.sleep_forever()
+        return await server(message)
+
+    async with opened(server, here) as session:
+        await session.call_tool("pay", {"n": 1}, idempotency_key=KEY)
+    async with opened(lists_nothing, here) as session, anyio.create_task_group() as group:
+
+        async def call() -> None:
+            with pytest.raises(CallWithdrawn) as caught:
+                await session.call_tool("pay", {"n": 1}, idempotency_key=KEY, cancel=token)
+            assert caught.value.follows
+
+        group.start_soon(call)
+        await asked.wait()
+        token.cancel()
+    assert len(server.calls) == 1
+
+
+def test_an_outcome_is_stored_later_if_its_task_is_cancelled_while_a_thread_writes_it() -> None:
+    begun, may_fail, later = threading.Event(), threading.Event(), list[Any]()
+
+    def end(key: str, mark: str, outcome: Any, *, may_have_run: bool) -> None:
+        begun.set()
+        may_fail.wait(30)
+        raise StateError("it cannot be reached")
+
+    def end_later(key: str, mark: str, outcome: Any, *, may_have_run: bool) -> None:
+        later.append(outcome)
+
+    async def main() -> None:
+        calls: Any = SimpleNamespace(
+            storage=SimpleNamespace(waits=True), end=end, end_later=end_later
+        )
+        task = asyncio.create_task(JournalRow(calls, KEY).end({"result": 1}, may_have_run=True))
+        await asyncio.to_thread(begun.wait, 30)
+        task.cancel()
+        try:
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        finally:
+            may_fail.set()
+
+    asyncio.run(main())
+    assert later == [{"result": 1}]
 
 
 async def test_a_host_that_does_not_look_under_the_key_states_that_an_attempt_may_have_run(
