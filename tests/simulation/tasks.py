@@ -162,7 +162,7 @@ class SimTasks:
         task = self._tasks.get(str(params.get("taskId")))
         if task is not None and not task.ended and world.fault("task is forgotten", task.n):
             self._server.let_go(task.request)
-            del self._tasks[task.id]
+            self._tasks.pop(task.id).is_told = True
             task = None
         if task is None:
             return _UNKNOWN
