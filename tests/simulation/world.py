@@ -63,6 +63,14 @@ _NEWER_FOCI: tuple[tuple[str, ...], ...] = (
     ("host reloads its config file", "start is denied"),
     ("one call at a time", "change", "change under the call"),
 )
+_RAREST_FOCI: tuple[tuple[str, ...], ...] = (
+    *[()] * 20,
+    ("hook allows what is no call", "hook breaks the arguments"),
+    ("call becomes a task", "token", "task", "cancellation of a task is ignored"),
+    ("call becomes a task", "task is returned"),
+    ("broken schema", "stores no results"),
+    ("hook allows always", "hook edits"),
+)
 _DENSITIES = (0.04, 0.1, 0.2, 0.4)
 """Of all kinds of faults, how many there are in a life."""
 
@@ -112,6 +120,8 @@ class World:
             self.focus += self.draw("rare focus", _RARE_FOCI)
         if self.has("newer focus"):
             self.focus += self.draw("newer focus", _NEWER_FOCI)
+        if self.has("rarest focus"):
+            self.focus += self.draw("rarest focus", _RAREST_FOCI)
         self.rates |= {kind: 0.5 for kind in self.focus if kind not in self.dropped}
 
     def number(self, name: str) -> int:
