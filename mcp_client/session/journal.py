@@ -207,12 +207,8 @@ async def note_use(storage: Any, key: str, tool: str, text: str, context: Hashab
     """
     calls = journal.get() or calls_in(storage)
     row = JournalRow(calls, key)
-    about = {
-        "digest": await row.within(calls.digest, tool, text, context_text(context)),
-        "server": "",
-        "tool": tool,
-        "context": context,
-    }
+    digest = await row.within(calls.digest, tool, text, context_text(context))
+    about = {"digest": digest, "server": "", "tool": tool, "context": context}
     claim, _ = await row.take(about, repeats=True, check=lambda state, waited: None)
     if claim is Claim.MINE:
         failure = await row.end({"script": True}, may_have_run=False)
@@ -311,7 +307,12 @@ class KeyedCall(JournalRow, KeyObserver):
         together = entry is not None and entry.is_stored_in(storage)
         if entry is not None and together:
             result = await entry.done(result, within=(storage, settle))
-        failure = None if is_written else await self.end(outcome, may_have_run=True)
+        try:
+            failure = None if is_written else await self.end(outcome, may_have_run=True)
+        except BaseException as error:  # the task is cancelled without a scope
+            if entry is not None and not together:
+                await entry.failed(error)
+            raise
         if entry is not None and not together:
             result = await entry.done(result)
         if "left_out" in outcome:
@@ -476,10 +477,9 @@ def _bounded(outcome: Object) -> Object:
 
 
 def _why_left_out(outcome: Object) -> str:
-    size = int(outcome["left_out"])
-    if not size:
-        return "it has a number that is too large"
-    return f"it has {size:,} bytes, and at most {MAX_RESULT_BYTES:,} are stored"
+    size, most = int(outcome["left_out"]), MAX_RESULT_BYTES
+    large = f"it has {size:,} bytes, and at most {most:,} are stored"
+    return large if size else "it has a number that is too large"
 
 
 def _error_of(outcome: Object, server: str) -> McpError:
