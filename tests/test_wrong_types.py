@@ -33,6 +33,7 @@ from mcp_client.stubs import generate
 from mcp_client.testing import Recording, ReplayServer
 
 WRONG: Any = 5
+TEXT: Any = "url"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ WRONG: Any = 5
         (lambda: HttpServer("http://x", via_httpx=WRONG), "HttpServer(via_httpx=5): give True"),
         (lambda: Handlers(sampling_tools=WRONG), "Handlers(sampling_tools=5): True or False"),
         (lambda: Handlers(elicitation_modes=WRONG), "Handlers(elicitation_modes=5): give form,"),
-        (lambda: Handlers(elicitation_modes="url"), "Handlers(elicitation_modes='url'): give "),
+        (lambda: Handlers(elicitation_modes=TEXT), "Handlers(elicitation_modes='url'): give "),
         (lambda: OAuth(headless=WRONG), "OAuth(headless=5): give True or False"),
         (lambda: Host({}, required=WRONG), "required=5: give a list of names"),
         (lambda: Rules(WRONG), "Rules(5): give a list of Rule(...)"),
