@@ -219,25 +219,10 @@ MUTATIONS: dict[str, Mutation] = {
         "            if not run.over and run in self._waiting and in_event_loop():\n",
         "            if False:\n",
     ),
-    "a question of a task is asked at each poll": Mutation(
-        "extensions.task_run",
-        "        self._answered.update(new)\n",
-        "",
-    ),
     "a task is polled without a pause": Mutation(
         "extensions.task_run",
         "await anyio.sleep(max(0.0, min(self._due - self._now(), left)))",
         "await anyio.sleep(min(0.0, left))",
-    ),
-    "a task that fails is a result": Mutation(
-        "extensions.handshake_task",
-        '        if "content" in result:\n            return {**result, "isError": True}\n',
-        '        return {"content": []}\n',
-    ),
-    "a task of another call is taken up": Mutation(
-        "extensions.task_state",
-        "    if expected is not None and id != expected:\n",
-        "    if False:\n",
     ),
     "a script that goes on makes its calls again": Mutation(
         "code.run",

@@ -69,6 +69,8 @@ class SimInterpreter:
         self._settled.add(number)
         n = self._code["names"][number - 1]
         outcome: Any = _outcome(settled)
+        if isinstance(settled, Returned) and not str(outcome).startswith(f"{n} run "):
+            self._world.fail(f"{n}: a script received what no call returned: {outcome!r}")
         self._scripts.outcomes[n] = outcome
         self.output += f"{n}: {outcome}\n"
         return self._goes_on()
