@@ -204,11 +204,6 @@ MUTATIONS: dict[str, Mutation] = {
         "            if is_over:\n",
         "            if True:\n",
     ),
-    "the total timeout of a request is not kept": Mutation(
-        "connection.deadlines",
-        "            return min(latest + self._paused_seconds, since + timeouts.idle)\n",
-        "            return since + timeouts.idle\n",
-    ),
     "a closed session lets its calls wait": Mutation(
         "session.session",
         "            last.push_async_callback(self._connection.aclose)\n",
@@ -223,11 +218,6 @@ MUTATIONS: dict[str, Mutation] = {
         "extensions.task_run",
         "await anyio.sleep(max(0.0, min(self._due - self._now(), left)))",
         "await anyio.sleep(min(0.0, left))",
-    ),
-    "a script that goes on makes its calls again": Mutation(
-        "code.run",
-        "            if number not in self._settled_by_now:\n",
-        "            if True:\n",
     ),
     "a denied call of a script is one that returned nothing": Mutation(
         "code.run",
