@@ -67,6 +67,8 @@ _MAX_FAILURES = 5
 _MIN_RETRY_SECONDS = 1.0
 """The minimum seconds between two polls if the first failed."""
 _LAST_NOTICES_SECONDS = 1.0
+_ROUNDING_SECONDS = 1e-6
+"""A rest of a timeout that is only the rounding of its clock."""
 _CANCEL_SECONDS = 5.0
 """Seconds that a server has to acknowledge ``tasks/cancel``."""
 
@@ -236,7 +238,7 @@ class TaskRun:
         Raises ``CallTimeout``.
         """
         left = timeouts.total - clock.spent
-        if left <= 0:
+        if left <= _ROUNDING_SECONDS:
             which, seconds = timeouts.expired("total")
             raise CallTimeout(
                 f"the task did not end within {seconds_text(seconds)} ({which} timeout); its "

@@ -261,11 +261,11 @@ class LoopProcess(Process):
 
 def _close_unclosed(name: str, pipes: list[IO[bytes]], pidfd: int | None, owner: int) -> None:
     # Standard input last: the server ends then, and a loop in another thread must not see that.
-    with contextlib.suppress(OSError):  # such a loop may have closed them
-        if pidfd is not None:
+    if pidfd is not None:
+        with contextlib.suppress(OSError):  # such a loop may have closed it
             os.close(pidfd)
-        for pipe in pipes:
-            pipe.close()
+    for pipe in pipes:
+        pipe.close()
     if os.getpid() == owner:  # else a forked process, whose parent has the session
         warnings.warn(
             f"session {name!r} was still open when its event loop ended; its server is ended now. "
