@@ -18,8 +18,8 @@ CODE_LINES = {
     "__init__": 53,
     "__main__": 4,
     "adapters": 4358,  # odd results as types of the SDK; tools that return; unmade calls
-    "approval": 4311,  # one timer for the requests of a gate; `quick`; whose request has ended
-    "audit": 3102,  # a text of each record, members that calls share, what needs no walk and why
+    "approval": 4318,  # one timer for the requests of a gate; `quick`; whose request has ended
+    "audit": 3103,  # a text of each record, members that calls share, what needs no walk and why
     "auth": 4093,  # options as in approval; longer errors
     "catalog": 4206,  # options as in approval; words of attacks; a refused cursor; a log of drift
     "cli": 3947,  # pins --name; longer errors; words for tuples; the end of a decision
@@ -29,13 +29,13 @@ CODE_LINES = {
     "content": 18,
     "desk": 1692,
     "errors": 200,
-    "extensions": 2107,  # the pins of skills came from "catalog"; a task is polled
+    "extensions": 2108,  # the pins of skills came from "catalog"; a task is polled
     "handlers": 1242,  # a handler for any notification; an error with advice
     "host": 1996,  # ttl; Timeouts.gather
     "protocol": 2862,  # the newest revision of one era; busy HTTP+SSE; blocks without a type
     "runtime": 3803,  # threads of hooks are used again; frozen classes; mocks; rows
     "sandbox": 1124,  # what a script may name; where editable modules and what shims start are
-    "session": 2883,  # log of a server; calls wait; a key: its list, use and what is not stored
+    "session": 2884,  # log of a server; calls wait; a key: its list, use and what is not stored
     "state": 1162,  # the rows of the journal have a type; FileState; whether a key was sent
     "stubs": 199,  # a definition that was not received is an error of the call
     "sync": 339,  # one import more, of "config"; session_id, server_response

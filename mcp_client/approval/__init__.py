@@ -5,7 +5,8 @@ A hook receives an ``ApprovalRequest`` and returns ``Allow`` or ``Deny``. It can
 
 ::
 
-    tool_call.py         the request to make a tool call, and the script that makes the call
+    tool_call.py         the request to make a tool call
+    script.py            the script that makes a call
     request.py           the base class of all requests for approval
     skill_request.py     the request to load a skill
     start_request.py     the request to start or connect to a server of a config file
@@ -33,7 +34,8 @@ from ..runtime.lazy import lazy as _lazy
 __getattr__, __dir__, __all__ = _lazy(
     __name__,
     {
-        "tool_call": ["ToolCall", "Script"],
+        "tool_call": ["ToolCall"],
+        "script": ["Script"],
         "request": ["ApprovalRequest", "Fact"],
         "skill_request": ["SkillRequest"],
         "start_request": ["StartRequest"],

@@ -19,8 +19,8 @@ from .request import Fact as Fact
 from .rules import Rule as Rule
 from .rules import Rules as Rules
 from .sampling_request import SamplingRequest as SamplingRequest
+from .script import Script as Script
 from .skill_request import SkillRequest as SkillRequest
 from .start_request import StartRequest as StartRequest
 from .terminal import ask_on_terminal as ask_on_terminal
-from .tool_call import Script as Script
 from .tool_call import ToolCall as ToolCall

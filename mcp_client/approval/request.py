@@ -30,7 +30,7 @@ from .remember import Choice
 
 if TYPE_CHECKING:
     from .remember import Remember
-    from .tool_call import Script
+    from .script import Script
 
 __all__ = ["KINDS", "ApprovalRequest", "Choice", "Fact", "RequestKind", "StoredAs"]
 

@@ -45,7 +45,8 @@ from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..approval.request import ApprovalRequest, Fact, RequestKind
-from ..approval.tool_call import Script, ToolCall
+from ..approval.script import Script
+from ..approval.tool_call import ToolCall
 from ..catalog.call_values import CallOrigin
 from ..catalog.finding import Finding
 from ..catalog.tool import Tool

@@ -108,7 +108,7 @@ if TYPE_CHECKING:
     from ..approval.decisions import Decision
     from ..approval.gate import Gate
     from ..approval.request import ApprovalRequest
-    from ..approval.tool_call import Script
+    from ..approval.script import Script
 
 __all__ = ["SessionAudit"]
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 from anyio.lowlevel import RunVar
 
-from ..approval.tool_call import Script
+from ..approval.script import Script
 from ..catalog.call_values import ModelArguments, is_storable
 from ..connection.call_options import CallOptions, cancelled_by
 from ..errors import (
@@ -221,7 +221,7 @@ class _Run:
         )
         has_journal = self.target.has_journal or journal.get() is not None
         self.is_keyed = has_journal and is_storable(options.get("context"))
-        self.follows = False  # whether an earlier attempt of the run may have sent calls
+        self.follows = False  # whether an earlier attempt may have sent calls
         self._asked: dict[int, AskedCall] = {}
         """The calls that the script made, by their numbers."""
         self._started = 0

@@ -32,7 +32,7 @@ from .options import SharedOptions
 from .status import StatusEvents, wait_for_most
 
 if TYPE_CHECKING:
-    from ..approval.tool_call import Script
+    from ..approval.script import Script
     from ..catalog.library import PromptResult, ResourceResult
     from ..extensions.skill import Skill, SkillEntry
     from ..protocol.offers import Prompt, Resource

@@ -75,7 +75,7 @@ from .tool_validation import ToolValidation, arguments_finding, caller_message, 
 
 if TYPE_CHECKING:
     from ..approval.decision import Verdict
-    from ..approval.tool_call import Script
+    from ..approval.script import Script
     from ..extensions.task_run import TaskRun
     from ..extensions.tasks import TaskCalls
 

@@ -37,7 +37,8 @@ from .tool_validation import ToolPlan
 
 if TYPE_CHECKING:
     from ..approval.decision import Allow, Verdict
-    from ..approval.tool_call import Script, ToolCall
+    from ..approval.script import Script
+    from ..approval.tool_call import ToolCall
     from ..audit.entry import AuditEntry
     from ..connection.call_options import Retry
     from ..connection.rpc import Traffic

@@ -33,7 +33,7 @@ from .session_options import ForScripts, Setup
 
 if TYPE_CHECKING:
     from ..approval.decisions import Decisions
-    from ..approval.tool_call import Script
+    from ..approval.script import Script
     from ..audit.entry import AuditEntry
     from ..catalog.library import Library
     from ..catalog.tool_index import ToolSearch

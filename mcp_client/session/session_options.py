@@ -22,7 +22,7 @@ from ..validation.strictness import Validation, validation_of
 if TYPE_CHECKING:
     from ..approval.decisions import Decisions
     from ..approval.managed_policy import ManagedPolicy
-    from ..approval.tool_call import Script
+    from ..approval.script import Script
     from ..audit import Audit
     from ..audit.record import SessionAudit
     from ..audit.redacted_content import SpanContent

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_client import Allow, ApprovalQueue, ApprovalRequest, Deny, Finding, ToolCall
 from mcp_client.approval.queue import PendingApproval
-from mcp_client.approval.tool_call import Script
+from mcp_client.approval.script import Script
 from mcp_client.desk.card import card
 from mcp_client.desk.inbox import MAX_ROWS
 from mcp_client.desk.subject import MANY, gist, is_destructive

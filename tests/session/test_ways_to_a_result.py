@@ -29,7 +29,7 @@ from mcp_client import (
 )
 from mcp_client.adapters import anthropic
 from mcp_client.adapters.calls import explain
-from mcp_client.approval.tool_call import Script
+from mcp_client.approval.script import Script
 from mcp_client.audit import Audit
 from mcp_client.code.bindings import Bindings
 from mcp_client.code.run import ScriptResult, run_script
