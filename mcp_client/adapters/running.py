@@ -151,9 +151,9 @@ class Runner:
 
         keys = [None] * len(calls) if prefix is None else keys_of(prefix, calls)
         for number, (key, call) in enumerate(zip(keys, calls, strict=True)):
-            unmade = None if key is None or call.is_own else call.problem
-            if key and unmade and await may_have_run(target._paused_in, key):
-                calls[number] = replace(call, problem=after_earlier(unmade))
+            is_unmade = call.problem is not None and not call.is_own
+            if is_unmade and key is not None and await may_have_run(target._paused_in, key):
+                calls[number] = replace(call, problem=after_earlier(call.problem or ""))
         wanted = [n for n, call in enumerate(calls) if call.problem is None and call.answer is None]
         if wanted:  # searches need no target
             check_target(target)

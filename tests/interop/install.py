@@ -394,7 +394,7 @@ def _fetch(command: Sequence[str], where: Path = PEERS) -> None:
             _run(command, where)
             return
         except RuntimeError as error:
-            print(f"once more in {pause} s, for {str(error).splitlines()[-1][:200]}", flush=True)
+            print(f"again in {pause} s, for {str(error).splitlines()[-1][:200]}", flush=True)
             time.sleep(pause)
     _run(command, where)
 

@@ -294,18 +294,18 @@ def test_a_module_of_the_directory_that_a_server_runs_in_is_named(
 def test_a_module_of_an_editable_installation_is_named_if_python_misses_it(
     home: Path, tmp_path: Path, way: str
 ) -> None:
-    around = environment(home / "work" / ".venv", python(tmp_path / "base")).parents[1]
+    around = environment(home / "code" / ".venv", python(tmp_path / "base")).parents[1]
     packages = around / "lib" / "python3.12" / "site-packages"
-    made(home / "work" / "src", "app/__init__.py", "other/__init__.py")
+    made(home / "code" / "src", "app/__init__.py", "other/__init__.py")
     if way == "pth":
-        (packages / "_app.pth").write_text(f"import this\n{home / 'work' / 'src'}\n")
+        (packages / "_app.pth").write_text(f"import this\n{home / 'code' / 'src'}\n")
     else:
-        mapping = f"MAPPING = {{'app': '{home}/work/src/app', 'other': '{home}/other'}}\n"
+        mapping = f"MAPPING = {{'app': '{home}/code/src/app', 'other': '{home}/other'}}\n"
         (packages / "__editable___app_finder.py").write_text(mapping)
     os.mkfifo(packages / "pipe.pth")
     for error in ("ModuleNotFoundError: No module named 'app.main'", "python: No module named app"):
         named = {path for path in modules_elsewhere(error, [str(around)]) if os.path.exists(path)}
-        assert named == {str(home / "work" / "src" / "app")}
+        assert named == {str(home / "code" / "src" / "app")}
     assert list(modules_elsewhere("KeyError: 'app'", [str(around)])) == []
 
 

@@ -394,6 +394,13 @@ async def test_a_damaged_row_is_a_config_error_and_sends_nothing(
     assert len(server.calls) == 1
 
 
+def change_rows(directory: Path, value: str, *parameters: Any) -> None:
+    """Set the rows of calls of a ``FileState`` to an expression of SQL."""
+    with closing(sqlite3.connect(directory / "calls.db")) as db, db:
+        sql = f"UPDATE objects SET value = {value} WHERE kind = 'calls'"
+        assert db.execute(sql, parameters).rowcount
+
+
 @pytest.mark.parametrize("damaged", ["", "{", "[]", "null", "7", "[" * 100_000, b"\xff{", 7, 1.5])
 async def test_a_row_of_a_file_that_is_not_an_object_is_a_config_error(
     tmp_path: Path, damaged: Any
@@ -401,11 +408,7 @@ async def test_a_row_of_a_file_that_is_not_an_object_is_a_config_error(
     server, state = Server(), FileState(tmp_path / "s")
     async with opened(server, state) as session:
         await session.call_tool("pay", idempotency_key=KEY)
-        file = tmp_path / "s" / "calls.db"
-        with closing(sqlite3.connect(file)) as db, db:
-            assert db.execute(
-                "UPDATE objects SET value = ? WHERE kind = 'calls'", [damaged]
-            ).rowcount
+        change_rows(tmp_path / "s", "?", damaged)
         with pytest.raises((ConfigError, StateError)):
             await session.call_tool("pay", idempotency_key=KEY)
         for use in (state.calls.unsettled, lambda: state.list("calls")):
@@ -421,9 +424,8 @@ async def test_a_row_of_a_file_with_a_number_that_json_does_not_have_is_a_config
     server, state = Server(), FileState(tmp_path / "s")
     async with opened(server, state) as session:
         await session.call_tool("pay", idempotency_key=KEY)
-        with closing(sqlite3.connect(tmp_path / "s" / "calls.db")) as db, db:
-            sql = "UPDATE objects SET value = replace(value, ?, ?) WHERE kind = 'calls'"
-            db.execute(sql, ['"context": null', f'"context": {number}'])
+        old, new = '"context": null', f'"context": {number}'
+        change_rows(tmp_path / "s", "replace(value, ?, ?)", old, new)
         for _ in range(2):
             with pytest.raises(ConfigError, match="cannot be used"):
                 await session.call_tool("pay", idempotency_key=KEY)

@@ -39,7 +39,7 @@ MUTATIONS: dict[str, Mutation] = {
         "raise\n            raise self._failed(request, by, error) from error\n",
         "raise\n            return Allow(), by\n",
     ),
-    "an answer that is none allows": Mutation(
+    "what is not a decision allows": Mutation(
         "approval.gate",
         "        if type(answer) is not Allow:\n            self._refuse(request, decided)\n",
         "        if type(answer) is not Allow:\n            answer = Allow()\n",
@@ -161,7 +161,7 @@ MUTATIONS: dict[str, Mutation] = {
         "await self.exited(grace):\n                        self._tree.kill()\n",
         "await self.exited(grace):\n                        pass\n",
     ),
-    "an answer goes to whoever waits": Mutation(
+    "a response goes to any request that waits": Mutation(
         "transports.multiplexer",
         "            exchange = self.exchanges.get(message.id)\n",
         "            exchange = next(iter(self.exchanges.values()), None)\n",

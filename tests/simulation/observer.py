@@ -26,7 +26,7 @@ from .world import World
 __all__ = ["IN_TASK", "Caller", "Observer"]
 
 _TOLD_SECONDS = 30.0
-"""Within these a server is told that a task is given up."""
+"""The seconds within which a server is notified that a task is given up."""
 IN_TASK = "who, in the task"
 """The beginning of a question that a task asks, and asks once."""
 
@@ -142,7 +142,7 @@ class Observer:
         self._world.note(server, f"received {n} ({tool}) of {client}")
         call = self._calls.get(n)
         if call is None:
-            self._world.fail(f"{n}: a call was received that nobody made")
+            self._world.fail(f"{n}: a call was received that no one made")
             return
         began = [each.began for each in call.callers if each.client == client]
         at = max([at, *began[-1:]])  # it may have waited for room behind others
@@ -277,7 +277,7 @@ class Observer:
                 self._world.fail(f"{n}: it was given up, and its server was not told")
 
     def went_on(self, n: str, client: str, known_at: float) -> None:
-        """A task of a client's call ran to its end, and nobody said that it is given up.
+        """A task of a client's call ran to its end, and no one reported that it was given up.
 
         The client has known of it since ``known_at``.
         """

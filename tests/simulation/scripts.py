@@ -25,7 +25,7 @@ __all__ = ["SCRIPT", "Scripts", "script"]
 SCRIPT = "a script calls"
 faults(SCRIPT, "interpreter crashes")
 _ERRORS = {"CallDenied": CallDenied, "InvalidArguments": InvalidArguments}
-"""The errors that say that nothing was sent."""
+"""The errors that report that nothing was sent."""
 
 
 def script(server: str, tool: str, names: list[str], *, together: bool) -> str:

@@ -113,7 +113,7 @@ class SimServer:
         """Who is told of changes, and with which id of a subscription."""
         self._answers: dict[tuple[Peer, Any], tuple[anyio.Event, list[Any]]] = {}
         self._under_way: dict[tuple[Peer, Any], str] = {}
-        """The calls that are not answered, and of which nobody said that they are given up."""
+        """The calls that are not answered, and which no one reported as given up."""
         self._questions = 0
 
     # --------------------------------------------------------------------- tools
@@ -142,7 +142,7 @@ class SimServer:
         return tools
 
     def change(self) -> None:
-        """Change the tools, and tell whoever listens."""
+        """Change the tools, and notify those who listen."""
         self.version += 1
         self.world.note(self.name, f"has tools of version {self.version}")
         if not self.notifies:

@@ -127,7 +127,7 @@ def refused_by(error: Exception) -> str | None:
 
 
 def allowed_by(record: dict[str, Any]) -> str | None:
-    """Who allowed a call and how far, by the audit record of its end; None if nobody did."""
+    """Who allowed a call and how far, by the audit record of its end; None if no one did."""
     decision = record.get("decision") or {}
     if decision.get("answer") != "allow":
         return None

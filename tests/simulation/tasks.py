@@ -50,7 +50,7 @@ class SimTask:
     known_at: float | None = None
     """When the client had the response that creates it."""
     is_told: bool = False
-    """Whether the client has said that it gives the call up."""
+    """Whether the client has reported that it gives the call up."""
     is_answered: bool = False
     changed: anyio.Event = field(default_factory=anyio.Event)
 

@@ -85,7 +85,7 @@ def test_each_mistake_can_be_made(name: str) -> None:
 
 
 def test_a_mistake_is_noticed() -> None:
-    words = ["-m", "tests.simulation.mutations", "--most=100", "an answer that is none allows"]
+    words = ["-m", "tests.simulation.mutations", "--most=100", "what is not a decision allows"]
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
     assert (done.returncode, "was sent without an approval" in done.stdout) == (0, True), done
 

@@ -5,7 +5,7 @@ seed, the name and how often the name was drawn, and on nothing else: a call tha
 life changes no draw of another, so that a failing life can be shrunk.
 
 Each seed chooses which kinds of faults there are in its life, and how often each happens: some
-lives have one kind, some nearly all. ``calm`` ends the faults of a life for good.
+lives have one kind, some nearly all. ``calm`` ends the faults of a life permanently.
 """
 
 from __future__ import annotations
